@@ -1,0 +1,47 @@
+# Every target sets up .venv by itself; `make demo` and `make test` need nothing but Python 3.11 to 3.13.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo test test-slow lint format bench pictures clean
+
+help:            ## say what each target does
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## make .venv with pliant and its development tools
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
+	  { echo "pliant needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(READY)   ## train a model of 200 synthetic faces and show it in demo/index.html
+	$(BIN)/pliant demo --output demo
+
+test: $(READY)   ## run the tests
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: $(READY)  ## run the proofs that take minutes
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)   ## check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY) ## rewrite the code in the house format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## run the benchmarks (real data from ../shared/data if it is there)
+	$(BIN)/python benchmarks/train.py
+	$(BIN)/python benchmarks/features.py
+
+pictures: $(READY)  ## redraw the pictures of the docs
+	$(BIN)/python docs/draw_pictures.py
+
+clean:           ## remove what the other targets made
+	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

@@ -1,0 +1,64 @@
+"""pliant: deformable models of any object, trained from annotated images and fitted to new ones.
+
+Names are imported when they are first used, so that `import pliant` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pliant.version import __version__
+
+if TYPE_CHECKING:
+    from pliant.appearance.features import register_feature
+    from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
+    from pliant.data.formats import read_landmarks, write_landmarks
+    from pliant.data.images import read_image
+    from pliant.data.validation import InvalidDataset
+    from pliant.model import Model
+    from pliant.store import ModelFileError, load
+    from pliant.training import train
+
+_HOME = {
+    "Dataset": "pliant.data.dataset",
+    "InvalidDataset": "pliant.data.validation",
+    "Model": "pliant.model",
+    "ModelFileError": "pliant.store",
+    "Sample": "pliant.data.dataset",
+    "dataset_from_arrays": "pliant.data.dataset",
+    "load": "pliant.store",
+    "load_dataset": "pliant.data.dataset",
+    "read_image": "pliant.data.images",
+    "read_landmarks": "pliant.data.formats",
+    "register_feature": "pliant.appearance.features",
+    "train": "pliant.training",
+    "write_landmarks": "pliant.data.formats",
+}
+
+__all__ = [
+    "Dataset",
+    "InvalidDataset",
+    "Model",
+    "ModelFileError",
+    "Sample",
+    "__version__",
+    "dataset_from_arrays",
+    "load",
+    "load_dataset",
+    "read_image",
+    "read_landmarks",
+    "register_feature",
+    "train",
+    "write_landmarks",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'pliant' has no attribute '{name}'")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,61 @@
+"""Views of an image: the window around the object at the scale of a model's level, and the map back.
+
+A pyramid is one view a scale. Every view is made from the image itself, so that no rounding of sizes
+adds up from level to level: the map between any two is exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pliant.appearance.features import Feature
+from pliant.appearance.interpolation import resample
+from pliant.arrays import Float32, Float64, Floats, Image
+from pliant.shape import align
+
+_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+"""Weights of red, green and blue in brightness (ITU-R BT.601)."""
+
+_LARGEST_SIDE = 4096
+"""No view is larger: a start far off must not ask for all the memory there is."""
+
+
+@dataclass(frozen=True)
+class View:
+    """`pixels (h, w, c)`; pixel (x, y) shows the image at `origin + (x, y) / scale`."""
+
+    pixels: Float32
+    origin: Float64
+    scale: float
+
+    def to_view(self, points: Floats) -> Float64:
+        """Image coordinates `(..., 2)` to coordinates of the view."""
+        return np.asarray((points - self.origin) * self.scale, dtype=np.float64)
+
+    def to_image(self, points: Floats) -> Float64:
+        """Coordinates of the view `(..., 2)` to image coordinates."""
+        return np.asarray(points / self.scale + self.origin, dtype=np.float64)
+
+
+def view(image: Image, points: Floats, scale: float, margin: float, *, grey: bool = True) -> View:
+    """The box of `points (v, 2)` at `scale`, wider by `margin` pixels of the view on every side."""
+    first = points.min(axis=0) - margin / scale
+    last = points.max(axis=0) + margin / scale
+    width, height = np.minimum(np.ceil((last - first) * scale) + 1, _LARGEST_SIDE).astype(int)
+    pixels = resample(image, first, scale, (int(height), int(width)))
+    if grey and pixels.shape[2] == 3:
+        pixels = (pixels @ _LUMA)[:, :, None]
+    return View(pixels, np.asarray(first, dtype=np.float64), scale)
+
+
+def feature_view(image: Image, points: Floats, scale: float, feature: Feature, margin: float = 0.0) -> View:
+    """The view of the features; `margin` pixels around the box of `points` are as good as its inside."""
+    grey = view(image, points, scale, margin + feature.reach)
+    return replace(grey, pixels=feature.compute(grey.pixels[:, :, 0]))
+
+
+def scale_to_frame(vertices: Floats, points: Floats) -> float:
+    """The scale at which the object at `points (v, 2)` is as large as a frame's `vertices (v, 2)`."""
+    return 1.0 / float(align(vertices, points).scale)

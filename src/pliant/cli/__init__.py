@@ -1,0 +1,49 @@
+"""The `pliant` command. One file a command; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from pliant.cli.demo import demo
+from pliant.cli.inspect import inspect
+from pliant.cli.synthetic import synthetic
+from pliant.cli.train import train
+from pliant.version import __version__
+
+app = typer.Typer(
+    name="pliant",
+    help="Deformable models of any object: train from annotated images, fit to new ones.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for command in (demo, train, inspect, synthetic):
+    app.command()(command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"pliant {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line: what a user can mend is one sentence and exit code 1, never a traceback."""
+    try:
+        app()
+    except (ValueError, OSError) as error:
+        typer.secho(f"error: {error}", fg="red", err=True)
+        sys.exit(1)

@@ -1,0 +1,20 @@
+"""`pliant synthetic`: a folder of annotated faces that nobody has, to try things with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def synthetic(
+    folder: Annotated[Path, typer.Argument(help="The folder to write to; it is made if need be.")],
+    count: Annotated[int, typer.Option(help="How many faces.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="Another seed gives other faces.", min=0)] = 0,
+) -> None:
+    """Write synthetic faces with their 68 landmarks: face-0000.jpg, face-0000.pts, ..."""
+    from pliant.synthetic import write_faces
+
+    write_faces(folder, count, seed)
+    typer.echo(f"wrote {count} faces to {folder}")

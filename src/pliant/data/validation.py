@@ -1,0 +1,141 @@
+"""Checking every sample before hours are spent on them, and saying all that is wrong at once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.data.dataset import Dataset, Sample
+from pliant.shape import shape_size
+
+_NEAR = 0.25
+"""How far outside the image a landmark may lie, as a share of the object's size."""
+
+_SMALLEST = 4.0
+"""An object of fewer pixels than this is taken for a mistake."""
+
+
+class InvalidDataset(ValueError):
+    """Raised with all problems of a data set in one message; `problems` has them one by one."""
+
+    def __init__(self, problems: Sequence[str], samples: int) -> None:
+        self.problems = tuple(problems)
+        found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
+        super().__init__(
+            f"{found} found in {samples} samples (skip_invalid or --skip-invalid trains on the rest):\n"
+            + "\n".join(f"  {problem}" for problem in problems)
+        )
+
+
+@dataclass(frozen=True)
+class Validated:
+    """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others."""
+
+    dataset: Dataset
+    points: Float64
+    colour: bool
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class _Checked:
+    points: Float64 | None
+    colour: bool
+    fingerprint: str
+    problems: tuple[str, ...]
+
+
+def validate(dataset: Dataset, jobs: int = 1, advance: Callable[[], None] = lambda: None) -> Validated:
+    """Check every sample; landmark numbers in the sentences count from 0."""
+    checked = []
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        for outcome in pool.map(_check, dataset):
+            checked.append(outcome)
+            advance()
+    counts = Counter(len(outcome.points) for outcome in checked if outcome.points is not None)
+    usual = counts.most_common(1)[0][0] if counts else 0
+    first_with: dict[str, str] = {}
+    usable: list[tuple[Sample, _Checked]] = []
+    problems: list[str] = []
+    for sample, outcome in zip(dataset, checked, strict=True):
+        found = list(outcome.problems)
+        if outcome.points is not None and len(outcome.points) != usual:
+            found.append(f"{sample.name}: has {len(outcome.points)} landmarks, where most have {usual}.")
+        elif not found and outcome.fingerprint in first_with:
+            found.append(
+                f"{sample.name}: repeats {first_with[outcome.fingerprint]}, image and landmarks alike."
+            )
+        if found:
+            problems += found
+        else:
+            first_with[outcome.fingerprint] = sample.name
+            usable.append((sample, outcome))
+    return Validated(
+        dataset=Dataset(tuple(sample for sample, _ in usable), dataset.source),
+        points=np.array([outcome.points for _, outcome in usable]).reshape(-1, usual, 2),
+        colour=any(outcome.colour for _, outcome in usable),
+        problems=tuple(problems),
+    )
+
+
+def _check(sample: Sample) -> _Checked:
+    """One sample by itself: whatever goes wrong while reading becomes a sentence."""
+    problems: list[str] = []
+    points, image = None, None
+    try:
+        points = sample.points()
+    except (ValueError, OSError) as error:
+        problems.append(str(error))
+    try:
+        image = sample.image()
+    except (ValueError, OSError) as error:
+        problems.append(str(error))
+    if points is not None:
+        problem = _problem_of_points(points, image.shape if image is not None else None)
+        problems += [f"{sample.name}: {problem}"] if problem else []
+    if points is None or image is None:
+        return _Checked(points, False, "", tuple(problems))
+    fingerprint = hashlib.sha256(np.ascontiguousarray(image).data)
+    fingerprint.update(np.ascontiguousarray(points).data)
+    return _Checked(points, image.ndim == 3, fingerprint.hexdigest(), tuple(problems))
+
+
+def _problem_of_points(points: Float64, image_shape: tuple[int, ...] | None) -> str | None:
+    if points.ndim != 2 or points.shape[1] != 2:
+        return f"landmarks must be (count, 2), not {points.shape}."
+    unknown = np.flatnonzero(~np.all(np.isfinite(points), axis=1))
+    if len(unknown):
+        return f"landmarks {_numbers(unknown)} are not finite numbers."
+    size = float(shape_size(points))
+    if size < _SMALLEST or len(np.unique(points.round(6), axis=0)) < max(3, len(points) / 2):
+        return (
+            f"the landmarks are collapsed: {_numbers(range(len(points)))} span {size:.1f} pixels or coincide."
+        )
+    spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
+    if spread[-1] < 1e-3 * spread[0]:
+        return f"the landmarks {_numbers(range(len(points)))} are collapsed onto one line."
+    if image_shape is None:
+        return None
+    height, width = image_shape[:2]
+    outside = np.maximum(-points, points - (width - 1, height - 1)).max(axis=1)
+    far = np.flatnonzero(outside > _NEAR * size)
+    if len(far):
+        return f"landmarks {_numbers(far)} lie far outside the image of {width} x {height} pixels."
+    return None
+
+
+def _numbers(numbers: Iterable[int]) -> str:
+    """Landmark numbers with runs shortened: 0-16, 30, 60-67."""
+    runs: list[list[int]] = []
+    for number in map(int, numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

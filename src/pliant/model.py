@@ -1,0 +1,112 @@
+"""The model: a value. Levels of shape, motion and appearance from coarse to fine, and a texture to draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.appearance.texture import Texture
+from pliant.arrays import Float32, Float64, Floats, Image
+from pliant.motion import Motion
+from pliant.pca import PCA
+from pliant.shape import SIMILARITY, ShapeModel, shape_size
+
+
+@dataclass(frozen=True)
+class Level:
+    """One scale of the model.
+
+    The mean of `shape` is the set of vertices of `motion.frame`, so that zero parameters are the
+    identity warp. `appearance` is over vectors of f · c values: pixels in the frame's order, the
+    channels of a pixel side by side.
+    """
+
+    scale: float
+    shape: ShapeModel
+    motion: Motion
+    features: str
+    channels: int
+    appearance: PCA
+
+
+@dataclass(frozen=True)
+class Model:
+    """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them."""
+
+    levels: tuple[Level, ...]
+    texture: Texture
+    settings: Mapping[str, Any]
+    provenance: Mapping[str, Any]
+
+    @property
+    def landmarks(self) -> int:
+        return self.levels[-1].shape.landmarks
+
+    @property
+    def size(self) -> float:
+        """Pixels that the object measures (mean of height and width) at scale 1."""
+        return float(shape_size(self.levels[-1].shape.mean)) / self.levels[-1].scale
+
+    def save(self, path: Path | str) -> None:
+        """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all."""
+        from pliant.store import save
+
+        save(self, path)
+
+    def draw(
+        self,
+        shape_deviations: Sequence[float] | Floats = (),
+        texture_deviations: Sequence[float] | Floats = (),
+        height: int = 240,
+    ) -> tuple[Float32, Float64]:
+        """A picture `(h, w, c)` of an instance on white, `height` pixels high, and its points `(v, 2)` there.
+
+        The instance is given in standard deviations along the leading modes of shape and texture; modes
+        that are not given are at their mean. All instances of a model are drawn at the same scale.
+        """
+        shape, texture = self.levels[-1].shape, self.texture.pca
+        modes = _scaled(shape_deviations, shape.eigenvalues, "shape")
+        points = shape.instance(np.concatenate([np.zeros(SIMILARITY), modes]))
+        low, high = _extremes(shape)
+        zoom = (height - 1) / float(high[1] - low[1])
+        points = (points - low) * zoom
+        width = round(zoom * float(high[0] - low[0])) + 1
+        canvas = np.ones((height, width, self.texture.channels), dtype=np.float32)
+        return self.texture.draw(
+            _scaled(texture_deviations, texture.eigenvalues, "texture"), points, canvas
+        ), points
+
+    def reconstruct(self, image: Image, points: Floats) -> Float32:
+        """The image `(h, w)` or `(h, w, 3)` with the texture model's idea of the object drawn over it."""
+        from pliant.appearance.interpolation import resample
+
+        canvas = resample(image, np.zeros(2), 1.0, (image.shape[0], image.shape[1]))
+        if canvas.shape[2] != self.texture.channels:
+            canvas = np.broadcast_to(
+                canvas.mean(axis=2, keepdims=True), (*canvas.shape[:2], self.texture.channels)
+            )
+        return self.texture.draw(self.texture.project(image, points), points, canvas)
+
+
+def _scaled(deviations: Sequence[float] | Floats, variances: Float64, kind: str) -> Float64:
+    """Parameters `(m,)` from standard deviations along the first modes."""
+    given = np.asarray(deviations, dtype=np.float64)
+    if given.ndim != 1 or len(given) > len(variances):
+        raise ValueError(f"the {kind} of this model has {len(variances)} modes, and {given.size} were given.")
+    return np.concatenate([given, np.zeros(len(variances) - len(given))]) * np.sqrt(variances)
+
+
+def _extremes(shape: ShapeModel) -> tuple[Float64, Float64]:
+    """Corners of a box that holds the instances up to 3 standard deviations along the first three modes."""
+    modes = min(3, shape.modes)
+    deviations = np.zeros((1 + 2 * modes, shape.parameters))
+    for mode in range(modes):
+        reach = 3 * np.sqrt(shape.eigenvalues[mode])
+        deviations[1 + 2 * mode : 3 + 2 * mode, SIMILARITY + mode] = (-reach, reach)
+    corners = shape.instance(deviations).reshape(-1, 2)
+    border = 0.03 * np.ptp(corners, axis=0).max()
+    return corners.min(axis=0) - border, corners.max(axis=0) + border

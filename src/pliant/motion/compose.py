@@ -1,0 +1,80 @@
+"""Composition and inversion of warps, on the vertices, in terms of the parameters of a shape model.
+
+`exact` evaluates the warps where the vertices go and projects the outcome on the shape model;
+`first-order` adds the parameters, which is what most implementations quietly do.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from pliant.arrays import Float64, Floats
+from pliant.motion.piecewise_affine import PiecewiseAffine
+from pliant.motion.thin_plate_spline import ThinPlateSpline
+from pliant.shape.pdm import ShapeModel
+
+Motion = PiecewiseAffine | ThinPlateSpline
+Order = Literal["exact", "first-order"]
+
+
+def compose(
+    motion: Motion,
+    shape: ShapeModel,
+    parameters: Floats,
+    increment: Floats,
+    *,
+    invert_increment: bool = False,
+    order: Order = "exact",
+) -> Float64:
+    """Parameters of W(W(x; increment); parameters), or of W(x; parameters) after the increment's inverse.
+
+    Both are `(..., 4 + n)`. The frame's vertices must be the shape model's mean, so that zero
+    parameters are the identity.
+    """
+    if order == "first-order":
+        return np.asarray(
+            parameters - increment if invert_increment else parameters + increment, dtype=np.float64
+        )
+    displaced = inverse_vertices(motion, shape, increment) if invert_increment else shape.instance(increment)
+    return shape.project(motion.at_vertices(displaced, shape.instance(parameters)))
+
+
+def invert(motion: Motion, shape: ShapeModel, parameters: Floats, order: Order = "exact") -> Float64:
+    """Parameters `(..., 4 + n)` of the small warp that undoes the warp with these parameters."""
+    if order == "first-order":
+        return -np.asarray(parameters, dtype=np.float64)
+    return shape.project(inverse_vertices(motion, shape, parameters))
+
+
+def inverse_vertices(motion: Motion, shape: ShapeModel, parameters: Floats) -> Float64:
+    """Points `(..., v, 2)` that the warp takes onto the vertices of the frame.
+
+    Iterates y <- y - (W(y) - vertex) from Matthews and Baker's first-order answer, y = vertex -
+    displacement, for as long as that brings W(y) nearer: a contraction for every warp near the identity.
+    """
+    target = shape.instance(parameters)
+    vertices = motion.frame.vertices
+    points = 2 * vertices - target
+    miss = motion.at_vertices(points, target) - vertices
+    for _ in range(20):
+        nearer_points = points - miss
+        nearer_miss = motion.at_vertices(nearer_points, target) - vertices
+        better = _largest(nearer_miss) < _largest(miss)
+        points = np.where(better, nearer_points, points)
+        miss = np.where(better, nearer_miss, miss)
+        if not np.any(better) or np.max(np.abs(miss)) < 1e-9:
+            break
+    return np.asarray(points, dtype=np.float64)
+
+
+def _largest(displacements: Floats) -> Floats:
+    return np.asarray(np.max(np.abs(displacements), axis=(-2, -1), keepdims=True))
+
+
+def jacobian(motion: Motion, shape: ShapeModel) -> Float64:
+    """dW/dp at every pixel of the frame: `(f, 2, 4 + n)`. The warp is linear in p: this is all of it."""
+    basis = shape.basis.reshape(shape.landmarks, 2, -1)
+    moved = motion.positions(np.moveaxis(basis, -1, 0))
+    return np.moveaxis(moved, 0, -1)

@@ -1,0 +1,68 @@
+"""Thin-plate spline motion: the smoothest map that takes each vertex of the frame where it should go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from pliant.arrays import Float64, Floats, readonly
+from pliant.motion.frame import Frame
+
+
+@dataclass(frozen=True)
+class ThinPlateSpline:
+    """The warp W(x; p) = B s(p) with full rows of B: a spline is linear in the points it interpolates."""
+
+    frame: Frame
+    name: ClassVar[str] = "thin-plate-spline"
+
+    @cached_property
+    def weights(self) -> Float64:
+        """B `(f, v)`."""
+        return readonly(self._rows(self.frame.pixels.astype(np.float64)))
+
+    def positions(self, shape: Floats) -> Float64:
+        """Where the pixels of the frame go `(..., f, 2)` when its vertices go to `shape (..., v, 2)`."""
+        return np.asarray(self.weights @ shape, dtype=np.float64)
+
+    def matrix(self) -> Float64:
+        """B as a dense matrix `(f, v)`."""
+        return self.weights
+
+    def at_vertices(self, displaced: Floats, shape: Floats) -> Float64:
+        """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`."""
+        return np.asarray(self._rows(displaced) @ shape, dtype=np.float64)
+
+    @cached_property
+    def _scale(self) -> float:
+        """Units in which the system below is well conditioned."""
+        return float(np.ptp(self.frame.vertices, axis=0).mean())
+
+    @cached_property
+    def _coefficients(self) -> Float64:
+        """`(v + 3, v)`: from the targets of the vertices to the coefficients of the kernels and of 1, x, y.
+
+        Left part of the inverse of [[K, P], [P', 0]] (Bookstein 1989), K the kernels between all
+        vertices and P = (1, x, y).
+        """
+        vertices = self.frame.vertices / self._scale
+        count = len(vertices)
+        system = np.zeros((count + 3, count + 3))
+        system[:count] = self._functions(vertices)
+        system[count:, :count] = system[:count, count:].T
+        return np.asarray(np.linalg.solve(system, np.eye(count + 3, count)))
+
+    def _rows(self, points: Floats) -> Float64:
+        """Rows of B `(..., q, v)` for any points `(..., q, 2)` of the frame."""
+        return np.asarray(self._functions(points / self._scale) @ self._coefficients)
+
+    def _functions(self, points: Floats) -> Float64:
+        """Kernels r² log r² about the vertices, and 1, x, y, at points: `(..., q, v + 3)`."""
+        difference = points[..., :, None, :] - self.frame.vertices / self._scale
+        squared = np.sum(difference**2, axis=-1)
+        kernels = squared * np.log(squared, out=np.zeros_like(squared), where=squared > 0)
+        ones = np.ones((*points.shape[:-1], 1))
+        return np.concatenate([kernels, ones, points], axis=-1)

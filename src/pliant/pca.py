@@ -1,0 +1,204 @@
+"""Principal components: exact while the samples fit in memory, streaming in one pass beyond that.
+
+Both are one algorithm. The accumulator owns a buffer of rows. While the samples fit in it, the
+result is exact; when it is full, its rows are replaced by the fewer rows that best keep their
+scatter matrix, and more samples follow. Storage is float32, every sum is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.arrays import Float32, Float64, Floats, readonly
+
+_BLOCK = 4096
+"""Columns that are converted to float64 at a time."""
+
+
+@dataclass(frozen=True)
+class PCA:
+    """A mean, orthonormal components and the variances along them.
+
+    `mean (d,)`, `components (m, d)`, `eigenvalues (m,)` from large to small; `total_variance` is the
+    sum over **all** eigenvalues and `rank` their number, whether they were kept or not.
+    """
+
+    mean: Floats
+    components: Floats
+    eigenvalues: Float64
+    total_variance: float
+    rank: int
+
+    @property
+    def modes(self) -> int:
+        return len(self.eigenvalues)
+
+    @property
+    def noise_variance(self) -> float:
+        return noise_variance(self.eigenvalues, self.total_variance, self.rank)
+
+    @property
+    def variance_kept(self) -> float:
+        return variance_kept(self.eigenvalues, self.total_variance)
+
+    def project(self, samples: Floats) -> Float64:
+        """Parameters `(..., m)` of samples `(..., d)`: A'(x - mean)."""
+        return np.asarray((samples - self.mean) @ self.components.T, dtype=np.float64)
+
+    def instance(self, parameters: Floats) -> Float64:
+        """Samples `(..., d)` with parameters `(..., m)`: mean + A c."""
+        return np.asarray(self.mean + parameters @ self.components, dtype=np.float64)
+
+
+def noise_variance(eigenvalues: Float64, total_variance: float, rank: int) -> float:
+    """Average of the discarded eigenvalues, as in the paper's footnote 3 (after Moghaddam and Pentland).
+
+    The paper does not say how many there are to average over. As in its authors' code, that is how
+    many the data can have (`rank`: one less than the samples, or the dimensions, if they are fewer).
+    """
+    discarded = rank - len(eigenvalues)
+    return max(total_variance - float(np.sum(eigenvalues)), 0.0) / discarded if discarded > 0 else 0.0
+
+
+def variance_kept(eigenvalues: Float64, total_variance: float) -> float:
+    """Share of the total variance that the kept modes explain, from 0 to 1."""
+    return min(float(np.sum(eigenvalues)) / total_variance, 1.0) if total_variance > 0 else 1.0
+
+
+def choose_modes(eigenvalues: Float64, total_variance: float, modes: int | float, what: str) -> int:
+    """How many modes to keep: an int counts them, a float in (0, 1] is the share of variance to explain."""
+    available = len(eigenvalues)
+    if isinstance(modes, bool) or modes < 0:
+        raise ValueError(
+            f"{what} must be a count (3) or a share of the variance between 0 and 1 (0.75), not {modes!r}."
+        )
+    if isinstance(modes, int):
+        return min(modes, available)
+    if not 0 < modes <= 1:
+        raise ValueError(
+            f"{what} = {modes!r}: a share of the variance lies between 0 and 1 (a count of modes is an int)."
+        )
+    # The last rounding error must not cost a whole mode (1.0 would otherwise never be reached).
+    if total_variance <= 0:
+        return 0
+    explained = np.cumsum(eigenvalues) / total_variance
+    return min(int(np.searchsorted(explained, modes - 1e-9)) + 1, available)
+
+
+class Accumulator:
+    """Collects samples `(d,)` in at most `capacity` rows of float32, and makes a `PCA` of them.
+
+    Rows `[0, _summary)` hold a summary Y of all earlier samples, Y'Y being (nearly) their scatter
+    about their mean; rows `[_summary, _used)` hold samples as they came.
+    """
+
+    def __init__(self, dimension: int, capacity: int) -> None:
+        if capacity < 4:
+            raise ValueError(f"a capacity of {capacity} rows is too small for principal components.")
+        self._rows: Float32 = np.empty((capacity, dimension), dtype=np.float32)
+        self._used = 0
+        self._summary = 0
+        self._count = 0
+        self._mean: Float64 = np.zeros(dimension)
+        self._scatter = 0.0
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing had to be summarised away so far."""
+        return self._summary == 0
+
+    def add(self, sample: Floats) -> None:
+        # One row stays free for the shift between the means of the old and the new samples.
+        if self._used == len(self._rows) - 1:
+            self._summarise(len(self._rows) // 2)
+        self._rows[self._used] = sample
+        self._used += 1
+
+    def finish(self, modes: int | float, what: str = "appearance_variance") -> PCA:
+        """The principal components; the accumulator is spent afterwards."""
+        count = self._count + self._used - self._summary
+        if count < 2:
+            raise ValueError("principal components need at least two samples.")
+        variances, rotation = self._merge()
+        rank = min(count - 1, self._rows.shape[1])
+        eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)
+        total = self._scatter / (count - 1)
+        kept = choose_modes(eigenvalues, total, modes, what)
+        # A variance within rounding of zero has no direction of its own.
+        kept = min(kept, int(np.sum(eigenvalues > 1e-10 * max(eigenvalues[0], 1e-300))))
+        scale = 1.0 / np.sqrt(eigenvalues[:kept] * (count - 1))
+        components = np.empty((kept, self._rows.shape[1]), dtype=np.float32)
+        for block in self._blocks():
+            components[:, block] = (rotation[:, :kept].T * scale[:, None]) @ self._float64(block)
+        _fix_signs(components)
+        return PCA(
+            readonly(self._mean.astype(np.float32)),
+            readonly(components),
+            readonly(eigenvalues[:kept]),
+            float(total),
+            rank,
+        )
+
+    def _summarise(self, keep: int) -> None:
+        _, rotation = self._merge()
+        for block in self._blocks():
+            self._rows[:keep, block] = rotation[:, :keep].T @ self._float64(block)
+        self._used = self._summary = keep
+
+    def _merge(self) -> tuple[Float64, Float64]:
+        """Centre the new rows, join them with the summary; eigenvalues and eigenvectors of the rows' Gram.
+
+        The scatter of a union is the sum of both scatters and of the outer product of the difference
+        of their means, times n1 n2 / (n1 + n2). That difference becomes one more row (Ross et al.).
+        """
+        new = self._used - self._summary
+        mean = np.zeros_like(self._mean)
+        for block in self._blocks():
+            mean[block] = self._rows[self._summary : self._used, block].mean(axis=0, dtype=np.float64)
+        self._rows[self._summary : self._used] -= mean.astype(np.float32)
+        if self._count:
+            weight = np.sqrt(self._count * new / (self._count + new))
+            shift = weight * (self._mean - mean)
+            self._rows[self._used] = shift
+            self._scatter += float(shift @ shift)
+            self._used += 1
+        first_new = self._summary
+        self._mean += (mean - self._mean) * (new / (self._count + new))
+        self._count += new
+        gram = np.zeros((self._used, self._used))
+        for block in self._blocks():
+            rows = self._float64(block)
+            gram += rows @ rows.T
+        self._scatter += float(np.trace(gram[first_new : first_new + new, first_new : first_new + new]))
+        variances, vectors = np.linalg.eigh(gram)
+        return variances[::-1], vectors[:, ::-1]
+
+    def _blocks(self) -> Iterator[slice]:
+        for start in range(0, self._rows.shape[1], _BLOCK):
+            yield slice(start, start + _BLOCK)
+
+    def _float64(self, block: slice) -> Float64:
+        return self._rows[: self._used, block].astype(np.float64)
+
+
+def exact_pca(samples: Floats) -> PCA:
+    """All principal components of samples `(k, d)`, float64 throughout: for small d (shapes)."""
+    count, dimension = samples.shape
+    mean = samples.mean(axis=0)
+    _, singular, components = np.linalg.svd(samples - mean, full_matrices=False)
+    rank = min(count - 1, dimension)
+    eigenvalues = singular[:rank] ** 2 / (count - 1)
+    total = float(np.sum(eigenvalues))
+    components = components[:rank].copy()
+    _fix_signs(components)
+    return PCA(readonly(mean), readonly(components), readonly(eigenvalues), total, rank)
+
+
+def _fix_signs(components: Floats) -> None:
+    """Turn each component so that its largest entry is positive: the sign is arbitrary, the file is not."""
+    for component in components:
+        if component[np.argmax(np.abs(component))] < 0:
+            component *= -1

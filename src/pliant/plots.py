@@ -1,0 +1,120 @@
+"""Pictures of data sets and models. Each function returns a Matplotlib figure: save it as PNG, SVG or PDF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pliant.arrays import Float64, Floats, Image
+from pliant.data.dataset import Sample
+from pliant.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito's colours, which people with any colour vision can tell apart.
+_COLOURS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7")
+_MESH = "#56B4E9"
+_POINTS = "#F0E442"
+
+_DEVIATIONS = (-3.0, -1.5, 0.0, 1.5, 3.0)
+"""Where along a mode its instances are drawn."""
+
+
+def plot_samples(samples: Sequence[Sample], columns: int = 6) -> Figure:
+    """A contact sheet of images with their landmarks."""
+    rows = -(-len(samples) // columns)
+    figure = Figure(figsize=(1.7 * columns, 1.7 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for axis, sample in zip(axes.flat, samples, strict=False):
+        _show(axis, sample.image(), sample.points())
+    return figure
+
+
+def plot_mean(model: Model) -> Figure:
+    """The mean instance, its mesh and its landmarks."""
+    figure = Figure(figsize=(7.2, 2.9), layout="constrained")
+    picture, points = model.draw(height=480)
+    plain, mesh, dotted = figure.subplots(1, 3)
+    _show(plain, picture, title="mean")
+    _show(mesh, picture, title=f"{len(model.texture.frame.triangles)} triangles")
+    mesh.triplot(points[:, 0], points[:, 1], model.texture.frame.triangles, color=_MESH, linewidth=0.7)
+    _show(dotted, picture, points, title=f"{len(points)} landmarks")
+    return figure
+
+
+def plot_modes(model: Model, shape: int = 3, texture: int = 3) -> Figure:
+    """The leading modes of shape and of texture, each from -3 to +3 standard deviations."""
+    parts = [
+        ("shape", shape, model.levels[-1].shape.eigenvalues, model.levels[-1].shape.total_variance),
+        ("texture", texture, model.texture.pca.eigenvalues, model.texture.pca.total_variance),
+    ]
+    rows = [
+        (kind, mode, variances[mode] / total)
+        for kind, count, variances, total in parts
+        for mode in range(min(count, len(variances)))
+    ]
+    if not rows:
+        raise ValueError("this model has none of the modes that were to be drawn.")
+    figure = Figure(figsize=(1.6 * len(_DEVIATIONS), 1.65 * len(rows) + 0.2), layout="constrained")
+    axes = figure.subplots(len(rows), len(_DEVIATIONS), squeeze=False)
+    for deviation, axis in zip(_DEVIATIONS, axes[0], strict=True):
+        axis.set_title(f"{deviation:+g} sd", fontsize=9)
+    for (kind, mode, share), line in zip(rows, axes, strict=True):
+        for deviation, axis in zip(_DEVIATIONS, line, strict=True):
+            along = np.append(np.zeros(mode), deviation)
+            drawn = model.draw(along) if kind == "shape" else model.draw(texture_deviations=along)
+            _show(axis, drawn[0])
+        line[0].set_axis_on()
+        line[0].set(xticks=[], yticks=[], frame_on=False)
+        line[0].set_ylabel(f"{kind} {mode + 1}\n{share:.0%} of variance", fontsize=8)
+    return figure
+
+
+def plot_reconstructions(model: Model, samples: Sequence[Sample]) -> Figure:
+    """Images in one row, and below each the texture model's nearest version of the object."""
+    figure = Figure(figsize=(1.7 * len(samples), 3.5), layout="constrained")
+    axes = figure.subplots(2, len(samples), squeeze=False)
+    for (above, below), sample in zip(axes.T, samples, strict=True):
+        _show(above, sample.image())
+        _show(below, model.reconstruct(sample.image(), sample.points()))
+    return figure
+
+
+def plot_variance(model: Model) -> Figure:
+    """How much of the variance the leading modes explain together, at every level."""
+    figure = Figure(figsize=(7.2, 2.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for level, colour in zip(model.levels, _COLOURS * len(model.levels), strict=False):
+        label = f"scale {level.scale:g}"
+        _cumulative(left, level.shape.eigenvalues, level.shape.total_variance, label, colour)
+        _cumulative(right, level.appearance.eigenvalues, level.appearance.total_variance, label, colour)
+    left.set(xlabel="shape modes", ylabel="variance explained")
+    right.set(xlabel=f"appearance modes ({model.levels[-1].features})")
+    for axis in (left, right):
+        axis.set_ylim(0, 1)
+        axis.grid(alpha=0.3)
+        axis.legend(fontsize=8, loc="lower right")
+    return figure
+
+
+def _cumulative(axis: Axes, variances: Float64, total: float, label: str, colour: str) -> None:
+    explained = np.concatenate([[0], np.cumsum(variances)]) / max(total, 1e-300)
+    axis.plot(explained, color=colour, label=label, marker="o" if len(variances) < 20 else None, markersize=3)
+
+
+def _show(axis: Axes, image: Image, points: Floats | None = None, title: str = "") -> None:
+    """An image with pixel centres at integers, and landmarks on it."""
+    whitest = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
+    picture = image[:, :, 0] if image.ndim == 3 and image.shape[2] == 1 else image
+    axis.imshow(picture / whitest, cmap="gray", vmin=0, vmax=1, interpolation="antialiased")
+    axis.set_axis_off()
+    if points is not None:
+        axis.scatter(points[:, 0], points[:, 1], s=3, color=_POINTS, edgecolors="black", linewidths=0.25)
+    if title:
+        axis.set_title(title, fontsize=9)

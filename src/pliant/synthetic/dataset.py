@@ -1,0 +1,48 @@
+"""Synthetic faces as a data set, in memory or as a folder."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from pliant.arrays import Image
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.formats import write_landmarks
+from pliant.synthetic.portrait import face
+
+
+def faces(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
+    """`count` annotated faces, made when they are asked for; another seed gives other faces."""
+    samples = [
+        Sample(
+            _name(index), partial(_image, index, seed, image_size), partial(_points, index, seed, image_size)
+        )
+        for index in range(count)
+    ]
+    return Dataset(tuple(samples), f"synthetic faces, seed {seed}")
+
+
+def write_faces(folder: Path | str, count: int, seed: int = 0, image_size: int = 256) -> None:
+    """Write `face-0000.jpg`, `face-0000.pts` and so on; faces of an earlier call are replaced."""
+    from PIL import Image as PIL
+
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in (*folder.glob("face-[0-9]*.jpg"), *folder.glob("face-[0-9]*.pts")):
+        old.unlink()
+    for index in range(count):
+        image, points = face(index, seed, image_size)
+        PIL.fromarray(image).save(folder / f"{_name(index)}.jpg", quality=92)
+        write_landmarks(folder / f"{_name(index)}.pts", points)
+
+
+def _name(index: int) -> str:
+    return f"face-{index:04d}"
+
+
+def _image(index: int, seed: int, image_size: int) -> Image:
+    return face(index, seed, image_size)[0]
+
+
+def _points(index: int, seed: int, image_size: int) -> Image:
+    return face(index, seed, image_size)[1]

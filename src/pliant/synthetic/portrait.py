@@ -1,0 +1,67 @@
+"""One annotated face, from the dice to the pixels."""
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from pliant.synthetic.anatomy import build_head
+from pliant.synthetic.canvas import Image, blur, paint
+from pliant.synthetic.features import paint_brows, paint_eyes, paint_mouth, paint_nose
+from pliant.synthetic.glasses import paint_glasses
+from pliant.synthetic.hair import face_mask, grow, paint_back, paint_cap, paint_fringe, paint_locks
+from pliant.synthetic.scene import background, paint_body, paint_ears
+from pliant.synthetic.skin import lit_skin
+from pliant.synthetic.traits import (
+    Light,
+    draw_expression,
+    draw_identity,
+    draw_light,
+    draw_pose,
+    draw_style,
+)
+
+_TONES = 8192
+
+
+def face(index: int, seed: int = 0, image_size: int = 256) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """One annotated face: RGB image (image_size, image_size, 3) and its 68 points (68, 2).
+
+    Points are (x, y), 0-based, with pixel centres at integers, in the iBUG order. The same index and seed
+    give the same face at every `image_size`.
+    """
+    rng = np.random.default_rng([seed, index])
+    identity, expression, pose = draw_identity(rng), draw_expression(rng), draw_pose(rng)
+    light, style = draw_light(rng), draw_style(rng)
+    head = build_head(identity, expression, pose, image_size)
+
+    image = background(image_size, rng)
+    hair = grow(head, identity, style, rng)
+    skin = lit_skin(head, identity, light, rng)
+    paint_back(image, head, hair, style, light)
+    paint_body(image, head, identity, style, light)
+    paint_cap(image, head, hair, identity, style, light)
+    paint_ears(image, head, identity, light)
+    paint_locks(image, head, hair, style, light)
+    visible = face_mask(head, hair, style)
+    paint(image, visible, skin.colour[visible.window])
+    paint_nose(image, head)
+    paint_mouth(image, head, identity, expression, skin, light)
+    paint_eyes(image, head, identity, expression, light, skin)
+    paint_brows(image, head, identity, skin, rng)
+    paint_fringe(image, head, hair, style, light)
+    paint_glasses(image, head, style, light, pose.yaw)
+    exposure = float(image[visible.window].mean(axis=2)[visible.alpha > 0.5].mean())
+    return _develop(image, exposure, light, rng), head.points
+
+
+def _develop(image: Image, exposure: float, light: Light, rng: Generator) -> NDArray[np.uint8]:
+    """Linear light to 8 bits as a camera would: exposure, lens blur, tone curve and noise."""
+    # A camera half corrects for how bright the face of mean `exposure` is.
+    gain = light.gain * (0.27 / exposure) ** 0.42
+    seen = blur(image, light.blur * image.shape[0] / 256)
+    levels = np.linspace(0.0, 3.0, _TONES)
+    curve = ((gain * levels) / (1 + (gain * levels) ** 4) ** 0.25) ** (light.gamma / 2.2)
+    encoded = curve.astype(np.float32)[np.clip(seen * ((_TONES - 1) / 3.0), 0, _TONES - 1).astype(np.int32)]
+    # Drawn last, so that their number, which depends on the size, moves no other draw.
+    grain = rng.standard_normal(image.shape, dtype=np.float32)
+    return np.asarray(np.clip(np.rint(255 * (encoded + light.noise * grain)), 0, 255), np.uint8)

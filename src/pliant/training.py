@@ -1,0 +1,242 @@
+"""Training: from annotated images to a model, in one pass over the images and bounded memory."""
+
+from __future__ import annotations
+
+import os
+import platform
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from functools import partial
+
+from pliant.appearance.features import Feature, find_feature
+from pliant.appearance.interpolation import bilinear
+from pliant.appearance.pyramid import feature_view, scale_to_frame
+from pliant.appearance.texture import LARGEST_SIZE, Texture, sample_texture
+from pliant.arrays import Float32, Float64, Int32
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.validation import InvalidDataset, Validated, validate
+from pliant.model import Level, Model
+from pliant.motion import MOTIONS, Frame, Motion, build_frame, checked, delaunay
+from pliant.motion.frame import MARGIN
+from pliant.pca import PCA, Accumulator
+from pliant.progress import Progress
+from pliant.shape import ShapeModel, train_shape_model
+from pliant.version import __version__
+
+_TEXTURE_VARIANCE = 0.95
+
+Modes = int | float
+"""A count of modes (int), or the share of the variance that they must explain (float)."""
+
+
+class SamplesLeftOut(UserWarning):
+    """What `skip_invalid=True` left out, a sentence each."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a model was trained with; stored in its file."""
+
+    size: float
+    scales: tuple[float, ...]
+    shape_modes: tuple[Modes, ...]
+    appearance_variance: tuple[Modes, ...]
+    features: str
+    motion: str
+
+
+@dataclass(frozen=True)
+class _Blank:
+    """A level before its appearance is known."""
+
+    scale: float
+    shape: ShapeModel
+    motion: Motion
+
+
+def train(
+    dataset: Dataset,
+    *,
+    size: float = 150,
+    scales: Sequence[float] = (0.5, 1.0),
+    shape_modes: Modes | Sequence[Modes] = (3, 12),
+    appearance_variance: Modes | Sequence[Modes] = 0.75,
+    features: str = "dsift",
+    motion: str = "piecewise-affine",
+    triangles: Sequence[Sequence[int]] | Int32 | None = None,
+    skip_invalid: bool = False,
+    memory_gb: float = 2.0,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    licence: str = "",
+) -> Model:
+    """Train a model of the object in `dataset`.
+
+    `size` is how many pixels the object measures (mean of height and width of its landmarks) at scale
+    1, and `scales` are the levels from coarse to fine. `shape_modes` and `appearance_variance`, one for
+    all levels or one each, are counts of modes (int) or shares of the variance (float). `triangles`
+    replaces the Delaunay triangulation of the mean shape. `skip_invalid` warns of samples that cannot
+    be used and leaves them out, instead of raising `InvalidDataset`. Samples are kept in at most
+    `memory_gb` gigabytes: if they do not fit, the principal components are streamed. `progress` is
+    shown on a terminal, unless told otherwise. `licence` is a note that is kept in the file.
+    """
+    settings = _settings(size, scales, shape_modes, appearance_variance, features, motion)
+    feature = find_feature(features)
+    workers = jobs or _cores()
+    with Progress(progress) as bar:
+        valid = _usable(dataset, skip_invalid, workers, bar)
+        shape = train_shape_model(valid.points, settings.size)
+        mesh = delaunay(shape.mean) if triangles is None else checked(shape.mean, triangles)
+        blanks = [
+            _blank(shape.truncated(modes), scale, mesh, motion)
+            for scale, modes in zip(settings.scales, settings.shape_modes, strict=True)
+        ]
+        drawn = _blank(shape, min(1.0, LARGEST_SIZE / size), mesh, "piecewise-affine").motion.frame
+        channels = 3 if valid.colour else 1
+        dimensions = [len(blank.motion.frame.pixels) * feature.channels for blank in blanks]
+        dimensions.append(len(drawn.pixels) * channels)
+        collected = _accumulators(dimensions, len(valid.dataset), memory_gb)
+        step = bar.start("sampling images", len(valid.dataset))
+        for vectors in _all_vectors(valid, blanks, feature, drawn, channels, workers):
+            for accumulator, vector in zip(collected, vectors, strict=True):
+                accumulator.add(vector)
+            step()
+        exact = collected[0].exact
+        step = bar.start("principal components", len(collected))
+        components: list[PCA] = []
+        for modes in (*settings.appearance_variance, _TEXTURE_VARIANCE):
+            # Popped, so that a buffer as large as all the images is gone before the next is worked on.
+            components.append(collected.pop(0).finish(modes))
+            step()
+    *appearances, texture = components
+    return Model(
+        levels=tuple(
+            Level(blank.scale, blank.shape, blank.motion, features, feature.channels, appearance)
+            for blank, appearance in zip(blanks, appearances, strict=True)
+        ),
+        texture=Texture(drawn, channels, texture),
+        settings={
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(settings).items()
+        },
+        provenance={
+            "pliant": __version__,
+            "trained": datetime.now(UTC).isoformat(timespec="seconds"),
+            "python": platform.python_version(),
+            "source": dataset.source,
+            "samples": len(valid.dataset),
+            "left_out": len(dataset) - len(valid.dataset),
+            "principal_components": "exact" if exact else "streamed",
+            "licence": licence,
+        },
+    )
+
+
+def _settings(
+    size: float,
+    scales: Sequence[float],
+    shape_modes: Modes | Sequence[Modes],
+    appearance_variance: Modes | Sequence[Modes],
+    features: str,
+    motion: str,
+) -> Settings:
+    if not 8 <= size <= 2000:
+        raise ValueError(f"size = {size!r}: the object's size in pixels must lie between 8 and 2000.")
+    if not scales or any(not 0 < scale <= 1 for scale in scales) or list(scales) != sorted(set(scales)):
+        raise ValueError(f"scales = {scales!r}: they must rise from coarse to fine, above 0 and up to 1.")
+    if motion not in MOTIONS:
+        raise ValueError(f"there is no motion model '{motion}'. Known: {', '.join(MOTIONS)}.")
+
+    def per_level(name: str, value: Modes | Sequence[Modes]) -> tuple[Modes, ...]:
+        values = (value,) * len(scales) if isinstance(value, (int, float)) else tuple(value)
+        if len(values) != len(scales):
+            raise ValueError(
+                f"{name} has {len(values)} values for {len(scales)} scales: give one for all, or one each."
+            )
+        return values
+
+    return Settings(
+        size=float(size),
+        scales=tuple(float(scale) for scale in scales),
+        shape_modes=per_level("shape_modes", shape_modes),
+        appearance_variance=per_level("appearance_variance", appearance_variance),
+        features=features,
+        motion=motion,
+    )
+
+
+def _usable(dataset: Dataset, skip_invalid: bool, workers: int, bar: Progress) -> Validated:
+    valid = validate(dataset, workers, bar.start("checking samples", len(dataset)))
+    if valid.problems and not skip_invalid:
+        raise InvalidDataset(valid.problems, len(dataset))
+    if valid.problems:
+        left_out = len(dataset) - len(valid.dataset)
+        listed = "\n".join(f"  {problem}" for problem in valid.problems)
+        warnings.warn(
+            f"{left_out} of {len(dataset)} samples were left out:\n{listed}", SamplesLeftOut, stacklevel=3
+        )
+    if len(valid.dataset) < 2:
+        raise ValueError(f"a model needs at least two usable samples, and there are {len(valid.dataset)}.")
+    return valid
+
+
+def _blank(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> _Blank:
+    """The level's shape model, moved to where its mean is the mesh of its frame."""
+    shape = shape.scaled(scale)
+    shape = shape.shifted(MARGIN - shape.mean.min(axis=0))
+    return _Blank(scale, shape, MOTIONS[motion](build_frame(shape.mean, mesh)))
+
+
+def _accumulators(dimensions: Sequence[int], samples: int, memory_gb: float) -> list[Accumulator]:
+    """As many rows as there are samples, if they fit; at the least, enough to stream through."""
+    row_bytes = 4 * sum(dimensions)
+    affordable = int(memory_gb * 1e9 / row_bytes)
+    if affordable < 32:
+        raise ValueError(
+            f"memory_gb = {memory_gb:g} holds {affordable} samples of this size, and 32 are the least that "
+            f"principal components can be streamed through: give at least {32 * row_bytes / 1e9:.2g}."
+        )
+    return [Accumulator(dimension, min(samples + 1, affordable)) for dimension in dimensions]
+
+
+def _all_vectors(
+    valid: Validated, blanks: Sequence[_Blank], feature: Feature, drawn: Frame, channels: int, workers: int
+) -> Iterator[list[Float32]]:
+    """The appearance vectors of every sample, in order, sampled by `workers` threads a few samples ahead."""
+    work = partial(_vectors, blanks=blanks, feature=feature, drawn=drawn, channels=channels)
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        ahead: deque[Future[list[Float32]]] = deque()
+        for sample, points in zip(valid.dataset, valid.points, strict=True):
+            ahead.append(pool.submit(work, sample, points))
+            if len(ahead) > 2 * workers:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
+
+
+def _vectors(
+    sample: Sample,
+    points: Float64,
+    *,
+    blanks: Sequence[_Blank],
+    feature: Feature,
+    drawn: Frame,
+    channels: int,
+) -> list[Float32]:
+    """One vector of f · c values for each level, and one for the texture."""
+    image = sample.image()
+    vectors = []
+    for blank in blanks:
+        seen = feature_view(image, points, scale_to_frame(blank.shape.mean, points), feature)
+        positions = blank.motion.positions(seen.to_view(points))
+        vectors.append(bilinear(seen.pixels, positions).ravel())
+    vectors.append(sample_texture(image, points, drawn, channels))
+    return vectors
+
+
+def _cores() -> int:
+    """Cores that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,167 @@
+"""Features, views and interpolation."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pliant.appearance.features import feature_names, find_feature, register_feature
+from pliant.appearance.interpolation import bilinear, resample
+from pliant.appearance.pyramid import feature_view, scale_to_frame, view
+from pliant.shape import Similarity
+
+BUILT_IN = ["dsift", "gradient", "igo", "intensity", "normalized"]
+
+
+def smooth_image(height: int = 90, width: int = 110) -> np.ndarray:
+    y, x = np.mgrid[:height, :width]
+    return (0.5 + 0.2 * np.sin(x / 9) * np.cos(y / 7) + 0.2 * np.cos((x + 2 * y) / 15)).astype(np.float32)
+
+
+class TestInterpolation:
+    def test_a_bilinear_function_is_reproduced(self, rng):
+        y, x = np.mgrid[:20, :30].astype(np.float32)
+        image = np.stack([0.01 * x + 0.02 * y, 0.001 * x * y], axis=-1).astype(np.float32)
+        points = rng.uniform([0, 0], [29, 19], (200, 2))
+        expected = np.stack([points @ [0.01, 0.02], 0.001 * points.prod(axis=1)], axis=-1)
+        assert_allclose(bilinear(image, points), expected, atol=1e-5)
+
+    def test_the_border_goes_on_outside(self):
+        image = np.arange(12, dtype=np.float32).reshape(3, 4, 1)
+        assert_allclose(bilinear(image, np.array([[-5, -5], [9, 9], [3, 50.0]]))[:, 0], [0, 11, 11])
+
+    def test_scale_one_without_shift_is_the_image_itself(self):
+        image = (smooth_image() * 255).astype(np.uint8)
+        assert_allclose(resample(image, np.zeros(2), 1.0, image.shape)[:, :, 0], image / 255, atol=1e-6)
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+    def test_every_type_of_pixel_is_brought_to_the_same_range(self, dtype):
+        whitest = np.iinfo(dtype).max if dtype != np.float32 else 1
+        image = (smooth_image() * whitest).astype(dtype)
+        assert_allclose(resample(image, np.zeros(2), 0.5, (40, 40))[:, :, 0].max(), 0.89, atol=0.03)
+
+    @pytest.mark.parametrize("scale", [0.3, 0.5, 0.8, 1.7])
+    def test_a_plane_survives_at_any_scale_and_offset(self, scale):
+        y, x = np.mgrid[:120, :140].astype(np.float32)
+        image = (0.002 * x + 0.003 * y).astype(np.float32)
+        origin = np.array([30.3, 22.7])
+        window = resample(image, origin, scale, (20, 25))[:, :, 0]
+        wy, wx = np.mgrid[:20, :25]
+        expected = 0.002 * (origin[0] + wx / scale) + 0.003 * (origin[1] + wy / scale)
+        assert_allclose(window, expected, atol=1e-5)
+
+    def test_shrinking_smooths_what_would_alias(self):
+        stripes = np.tile(np.array([0.0, 1.0], dtype=np.float32), (64, 32))
+        assert resample(stripes, np.array([10.0, 10]), 0.25, (8, 8)).std() < 0.01
+
+    def test_far_outside_there_is_the_border(self):
+        image = np.full((5, 5), 0.25, dtype=np.float32)
+        assert_allclose(resample(image, np.array([-1e5, 1e5]), 0.5, (4, 4)), 0.25, rtol=1e-5)
+
+
+class TestView:
+    def test_the_map_between_levels_is_exact(self, rng):
+        image = smooth_image()
+        points = rng.uniform(20, 70, (6, 2))
+        fine, coarse = view(image, points, 1.0, 8), view(image, points, 0.5, 8)
+        assert_allclose(fine.to_image(fine.to_view(points)), points, atol=1e-12)
+        between = coarse.to_view(fine.to_image(fine.to_view(points)))
+        values = [bilinear(fine.pixels, fine.to_view(points)), bilinear(coarse.pixels, between)]
+        assert_allclose(values[0], values[1], atol=0.01)
+        assert_allclose(
+            bilinear(fine.pixels, fine.to_view(points)), bilinear(image[:, :, None], points), atol=0.01
+        )
+
+    def test_colour_becomes_brightness(self):
+        image = np.zeros((30, 30, 3), dtype=np.uint8)
+        image[:, :, 1] = 255
+        corners = np.array([[5.0, 5], [20, 20]])
+        assert_allclose(view(image, corners, 1.0, 0).pixels, 0.587, atol=1e-5)
+        assert view(image, corners, 1.0, 0, grey=False).pixels.shape == (16, 16, 3)
+
+    @pytest.mark.parametrize("name", BUILT_IN)
+    def test_only_the_region_of_interest_matters(self, name):
+        """A feature inside a small window is what it is in the whole image."""
+        image = smooth_image(160, 160)
+        feature = find_feature(name)
+        inner = np.array([[70.0, 70], [90, 90]])
+        small = feature_view(image, inner, 1.0, feature)
+        whole = feature.compute(image)
+        found = bilinear(small.pixels, small.to_view(inner))
+        assert_allclose(found, bilinear(whole, inner), atol=0.02 if name == "normalized" else 2e-3)
+
+    def test_the_scale_is_that_between_frame_and_object(self):
+        frame = np.array([[0.0, 0], [50, 0], [50, 80]])
+        turned = Similarity(np.asarray(2 * np.exp(0.3j)), np.asarray(5 + 7j)).apply(frame)
+        assert scale_to_frame(frame, turned) == pytest.approx(0.5)
+
+
+class TestFeatures:
+    @pytest.mark.parametrize("name", BUILT_IN)
+    def test_they_are_finite_float32_with_the_channels_they_claim(self, name, rng):
+        feature = find_feature(name)
+        for image in (rng.random((33, 41)).astype(np.float32), np.zeros((5, 1), np.float32)):
+            values = feature.compute(image)
+            assert values.dtype == np.float32
+            assert values.shape == (*image.shape, feature.channels)
+            assert np.all(np.isfinite(values))
+
+    @pytest.mark.parametrize("name", ["igo", "dsift", "gradient"])
+    def test_a_brighter_image_has_the_same_edges(self, name):
+        image = smooth_image() * 0.5
+        feature = find_feature(name)
+        assert_allclose(feature.compute(image + 0.3), feature.compute(image), atol=1e-3)
+
+    def test_normalised_grey_is_blind_to_contrast(self):
+        image = smooth_image()
+        feature = find_feature("normalized")
+        inside = np.s_[30:-30, 30:-30]
+        contrast = feature.compute(image * 0.5 + 0.2)[inside]
+        assert np.corrcoef(contrast.ravel(), feature.compute(image)[inside].ravel())[0, 1] > 0.99
+        assert contrast.std() > 0.8 * feature.compute(image)[inside].std()
+
+    def test_the_gradient_of_a_plane(self):
+        y, x = np.mgrid[:30, :30].astype(np.float32)
+        slopes = find_feature("gradient").compute((0.01 * x - 0.02 * y).astype(np.float32))
+        assert_allclose(slopes[10:20, 10:20], np.broadcast_to([0.01, -0.02], (10, 10, 2)), atol=1e-5)
+
+    @pytest.mark.parametrize("direction", range(8))
+    def test_dsift_puts_an_edge_into_the_bin_of_its_direction(self, direction):
+        angle = direction * np.pi / 4
+        y, x = np.mgrid[-20:21, -20:21]
+        ramp = (1 / (1 + np.exp(-(x * np.cos(angle) + y * np.sin(angle)) / 2))).astype(np.float32)
+        centre = find_feature("dsift").compute(ramp)[20, 20]
+        assert np.argmax(centre) == direction
+        assert centre[direction] > 0.9
+        assert np.linalg.norm(centre) == pytest.approx(1, abs=0.05)
+
+    def test_igo_is_the_cosine_and_sine_of_the_angle_and_its_double(self):
+        angle = 0.7
+        y, x = np.mgrid[-20:21, -20:21]
+        ramp = (0.5 + 0.3 * (x * np.cos(angle) + y * np.sin(angle))).astype(np.float32)
+        expected = [np.cos(angle), np.sin(angle), np.cos(2 * angle), np.sin(2 * angle)]
+        assert_allclose(find_feature("igo").compute(ramp)[20, 20], expected, atol=0.01)
+
+    def test_flat_images_have_quiet_features(self):
+        flat = np.full((30, 30), 0.4, dtype=np.float32)
+        for name in ("normalized", "gradient", "igo", "dsift"):
+            assert np.abs(find_feature(name).compute(flat)).max() < 1e-3
+
+    def test_users_register_their_own(self):
+        @register_feature("inverse", channels=1, reach=0)
+        def inverse(grey):
+            return 1 - grey[:, :, None]
+
+        assert "inverse" in feature_names()
+        assert find_feature("inverse").compute(np.zeros((2, 3), np.float32)).shape == (2, 3, 1)
+
+    def test_a_feature_that_breaks_its_promise_is_named(self):
+        @register_feature("broken", channels=2, reach=0)
+        def broken(grey):
+            return grey
+
+        with pytest.raises(ValueError, match="feature 'broken' must return"):
+            find_feature("broken").compute(np.zeros((4, 4), np.float32))
+
+    def test_an_unknown_name_gets_a_suggestion(self):
+        with pytest.raises(ValueError, match="Did you mean 'dsift'"):
+            find_feature("dsfit")

@@ -1,0 +1,113 @@
+"""The commands as a user runs them: in a process of their own."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+import pliant
+from pliant.synthetic import write_faces
+
+
+def run(*arguments, ok: bool = True) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "pliant", *map(str, arguments)], capture_output=True, text=True, timeout=300
+    )
+    assert (done.returncode == 0) == ok, done.stderr
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faces")
+    write_faces(folder, 22, seed=2, image_size=96)
+    return folder
+
+
+SMALL = ("--size", 30, "--shape-modes", "2,4")
+
+
+def test_help_does_not_import_what_it_does_not_need():
+    heavy = ["numpy", "scipy", "numba", "cv2", "matplotlib", "PIL"]
+    code = f"import sys, pliant.cli; print([m for m in {heavy!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_help_names_the_commands():
+    text = run("--help").stdout
+    for command in ("demo", "train", "inspect", "synthetic"):
+        assert command in text
+    assert run("--version").stdout.strip() == f"pliant {pliant.__version__}"
+
+
+def test_train_then_inspect(folder, tmp_path):
+    file, picture = tmp_path / "model.pliant", tmp_path / "modes.png"
+    assert "trained on 22 samples" in run("train", folder, "-o", file, *SMALL).stdout
+    assert "68 landmarks" in run("inspect", file, "--draw", picture).stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    described = json.loads(run("inspect", file, "--json").stdout)
+    assert [level["shape_modes"] for level in described["levels"]] == [2, 4]
+    assert described["settings"]["size"] == 30
+
+
+def test_several_folders_are_one_data_set(folder, tmp_path):
+    more = tmp_path / "more"
+    run("synthetic", more, "--count", 3, "--seed", 9)
+    run("train", folder, more, "-o", tmp_path / "m.pliant", *SMALL, "--quiet")
+    assert pliant.load(tmp_path / "m.pliant").provenance["samples"] == 25
+
+
+def test_problems_are_listed_and_no_file_is_left(folder, tmp_path):
+    bad = tmp_path / "bad"
+    write_faces(bad, 4, seed=3, image_size=96)
+    (bad / "face-0001.pts").write_text("1 1\n20 2\n1 30\n40 40\n9 9\n")
+    (bad / "face-0002.jpg").write_text("no image")
+    file = tmp_path / "m.pliant"
+    done = run("train", folder, bad, "-o", file, *SMALL, ok=False)
+    assert "2 problems were found in 26 samples" in done.stderr
+    assert "face-0001.jpg: has 5 landmarks, where most have 68" in done.stderr
+    assert "face-0002.jpg: this is not an image of a known format" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bad"]
+    done = run("train", folder, bad, "-o", file, *SMALL, "--skip-invalid")
+    assert "2 of 26 samples were left out" in done.stderr
+    assert file.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("train", "nowhere"), "nowhere: there is no such folder"),
+        (("train", "{folder}", "-o", "no/where/m.pliant"), "does not exist"),
+        (("train", "{folder}", "--scales", "half,full"), "--scales takes numbers"),
+        (("train", "{folder}", "--features", "dsif"), "Did you mean 'dsift'"),
+        (("inspect", "nothing.pliant"), "there is no such file"),
+        (("inspect", "{folder}/face-0001.jpg"), "not a pliant model"),
+    ],
+)
+def test_mistakes_get_one_sentence(folder, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    done = run(*(str(argument).format(folder=folder) for argument in arguments), ok=False)
+    assert done.stderr.startswith("error: ")
+    assert sentence in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_own_triangles(folder, tmp_path):
+    (tmp_path / "mesh.txt").write_text("0 1 2\n2 3 1000\n")
+    done = run("train", folder, "-o", tmp_path / "m.pliant", "--triangles", tmp_path / "mesh.txt", ok=False)
+    assert "triangle 1 names landmarks 2, 3, 1000" in done.stderr
+
+
+def test_demo_makes_a_page_that_stands_alone(tmp_path):
+    begin = time.perf_counter()
+    run("demo", "-o", tmp_path / "demo", "--count", 24)
+    assert time.perf_counter() - begin < 120
+    page = (tmp_path / "demo" / "index.html").read_text()
+    assert page.count("data:image/png;base64,") == 6
+    assert "$" not in page.split("base64")[0]
+    assert "http" not in page
+    assert pliant.load(tmp_path / "demo" / "faces.pliant").provenance["samples"] == 24

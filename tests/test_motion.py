@@ -1,0 +1,242 @@
+"""Frames, warps, their Jacobians, and their compositions."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pliant.motion import MOTIONS, build_frame, checked, compose, delaunay, invert, jacobian, rasterise
+from pliant.motion.compose import inverse_vertices
+from pliant.shape import SIMILARITY, ShapeModel, train_shape_model
+
+
+def make_model(seed: int = 0, landmarks: int = 14, modes: int = 4) -> ShapeModel:
+    """A shape model whose mean is a jittered grid of positive coordinates."""
+    rng = np.random.default_rng(seed)
+    angle = np.linspace(0, 2 * np.pi, landmarks - 4, endpoint=False)
+    outline = np.stack([20 * np.cos(angle), 25 * np.sin(angle)], axis=-1)
+    inner = rng.uniform(-8, 8, (4, 2)) + [[-6, -6], [6, -6], [6, 6], [-6, 6]]
+    base = np.concatenate([outline, inner])
+    directions = rng.normal(size=(modes, landmarks, 2))
+    shapes = base + np.einsum("kn,nvd->kvd", rng.normal(size=(40, modes)), directions)
+    model = train_shape_model(shapes, size=45).truncated(modes)
+    return model.shifted(2 - model.mean.min(axis=0))
+
+
+@pytest.fixture(params=sorted(MOTIONS))
+def warp(request):
+    model = make_model()
+    return MOTIONS[request.param](build_frame(model.mean, delaunay(model.mean))), model
+
+
+def small(model: ShapeModel, seed: int, size: float) -> np.ndarray:
+    """Parameters whose landmarks move about `size` pixels."""
+    parameters = np.random.default_rng(seed).normal(size=model.parameters)
+    return parameters * size / np.abs(model.instance(parameters) - model.mean).max()
+
+
+class TestFrame:
+    def test_every_pixel_lies_in_its_triangle_and_triangles_follow_each_other(self):
+        model = make_model()
+        frame = build_frame(model.mean, delaunay(model.mean))
+        weights = MOTIONS["piecewise-affine"](frame).weights
+        assert weights.min() > -1e-8
+        assert np.all(np.diff(frame.triangle_of_pixel) >= 0)
+        assert len(np.unique(frame.pixels, axis=0)) == len(frame.pixels)
+        assert frame.mask.sum() == len(frame.pixels)
+
+    def test_the_number_of_pixels_is_the_area(self):
+        square = np.array([[2.0, 2], [32, 2], [32, 42], [2, 42]])
+        frame = build_frame(square, delaunay(square))
+        assert len(frame.pixels) == 31 * 41
+        assert frame.shape == (45, 35)
+
+    def test_the_gradient_of_a_plane_is_exact_wherever_a_neighbour_is_in_the_mask(self):
+        model = make_model()
+        frame = build_frame(model.mean, delaunay(model.mean))
+        x, y = frame.pixels.T
+        values = np.stack([3.0 * x - 2 * y, 0.5 * y + 1], axis=-1)
+        slopes = frame.gradient(values)
+        _, weights = frame.stencil
+        assert slopes.shape == (2, len(x), 2)
+        has = weights > 0
+        assert has.mean() > 0.99
+        assert_allclose(slopes[0][has[0]], [[3, 0]] * has[0].sum(), atol=1e-5)
+        assert_allclose(slopes[1][has[1]], [[-2, 0.5]] * has[1].sum(), atol=1e-5)
+        assert np.all(slopes[0][~has[0]] == 0)
+
+    def test_stencils_are_central_inside(self):
+        square = np.array([[2.0, 2], [12, 2], [12, 12], [2, 12]])
+        frame = build_frame(square, delaunay(square))
+        x = frame.pixels[:, 0].astype(float)
+        slope = frame.gradient((x**2)[:, None])[0, :, 0]
+        inside = (x > 2) & (x < 12)
+        assert_allclose(slope[inside], 2 * x[inside], atol=1e-5)
+        assert_allclose(slope[x == 2], 5, atol=1e-5)
+
+    @pytest.mark.parametrize("share", [1.0, 0.5, 0.25, 0.12])
+    def test_sampling_is_even(self, share):
+        square = np.array([[2.0, 2], [82, 2], [82, 82], [2, 82]])
+        frame = build_frame(square, delaunay(square))
+        rows = frame.sample(share)
+        assert len(rows) == round(share * len(frame.pixels))
+        assert np.all(np.diff(rows) > 0)
+        x, y = frame.pixels[rows].T
+        counts, _, _ = np.histogram2d(x, y, bins=9, range=[[1.5, 82.5], [1.5, 82.5]])
+        expected = len(rows) / 81
+        assert np.abs(counts - expected).max() < 0.15 * expected + 3
+
+    def test_smaller_samples_are_part_of_larger_ones(self):
+        model = make_model()
+        frame = build_frame(model.mean, delaunay(model.mean))
+        assert set(frame.sample(0.12)) < set(frame.sample(0.25)) < set(frame.sample(0.5))
+
+    @pytest.mark.parametrize("share", [0, -1, 1.01, float("nan")])
+    def test_a_share_that_is_none_is_refused(self, share):
+        model = make_model()
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            build_frame(model.mean, delaunay(model.mean)).sample(share)
+
+    def test_an_image_of_the_values(self):
+        square = np.array([[2.0, 2], [6, 2], [6, 6], [2, 6]])
+        frame = build_frame(square, delaunay(square))
+        picture = frame.image(frame.pixels.astype(float))
+        assert picture[4, 3].tolist() == [3, 4]
+        assert np.isnan(picture[0, 0]).all()
+
+    def test_rasterising_outside_the_image_is_cut_off(self):
+        far = np.array([[-10.0, -10], [30, -10], [-10, 30]])
+        owner = rasterise(far, np.array([[0, 1, 2]]), (8, 8))
+        assert np.all(owner == 0)
+
+
+class TestWarp:
+    def test_zero_parameters_are_the_identity(self, warp):
+        motion, model = warp
+        assert_allclose(motion.positions(model.mean), motion.frame.pixels, atol=1e-8)
+
+    def test_the_warp_is_the_matrix_times_the_shape(self, warp):
+        motion, model = warp
+        shape = model.instance(small(model, 1, 5))
+        assert_allclose(motion.positions(shape), motion.matrix() @ shape, atol=1e-9)
+        assert_allclose(motion.matrix().sum(axis=1), 1, atol=1e-8)
+
+    def test_affine_maps_are_reproduced(self, warp):
+        motion, model = warp
+        matrix, shift = np.array([[1.1, 0.2], [-0.3, 0.9]]), np.array([5.0, -2])
+        assert_allclose(
+            motion.positions(model.mean @ matrix.T + shift), motion.frame.pixels @ matrix.T + shift, atol=1e-7
+        )
+
+    def test_vertices_go_where_the_shape_is(self, warp):
+        motion, model = warp
+        shape = model.instance(small(model, 2, 6))
+        assert_allclose(motion.at_vertices(model.mean, shape), shape, atol=1e-8)
+
+    def test_the_jacobian_agrees_with_differences(self, warp):
+        motion, model = warp
+        analytic = jacobian(motion, model)
+        parameters = small(model, 3, 4)
+        step = 1e-4
+        for k in range(model.parameters):
+            nudge = np.zeros(model.parameters)
+            nudge[k] = step
+            ahead = motion.positions(model.instance(parameters + nudge))
+            behind = motion.positions(model.instance(parameters - nudge))
+            assert_allclose(analytic[:, :, k], (ahead - behind) / (2 * step), atol=1e-8)
+
+    def test_a_batch_equals_its_items(self, warp):
+        motion, model = warp
+        many = np.stack([small(model, seed, 3) for seed in range(5)])
+        step = np.stack([small(model, seed + 50, 0.5) for seed in range(5)])
+        for one in (
+            lambda p, d: motion.positions(model.instance(p)),
+            lambda p, d: compose(motion, model, p, d),
+            lambda p, d: compose(motion, model, p, d, invert_increment=True),
+            lambda p, d: invert(motion, model, d),
+        ):
+            singles = np.stack([one(p, d) for p, d in zip(many, step, strict=True)])
+            assert_allclose(one(many, step), singles, atol=1e-9)
+
+
+class TestComposition:
+    @pytest.mark.parametrize("order", ["exact", "first-order"])
+    def test_zero_is_neutral_on_both_sides(self, warp, order):
+        motion, model = warp
+        p, zero = small(model, 4, 5), np.zeros(model.parameters)
+        assert_allclose(compose(motion, model, p, zero, order=order), p, atol=1e-8)
+        assert_allclose(compose(motion, model, zero, p, order=order), p, atol=1e-8)
+        assert_allclose(compose(motion, model, p, zero, invert_increment=True, order=order), p, atol=1e-8)
+
+    def test_similarities_compose_and_invert_exactly(self, warp):
+        motion, model = warp
+        p, d = small(model, 5, 6), small(model, 6, 3)
+        p[SIMILARITY:] = d[SIMILARITY:] = 0
+        composed = model.instance(compose(motion, model, p, d))
+        direct = motion.at_vertices(model.instance(d), model.instance(p))
+        assert_allclose(composed, direct, atol=1e-8)
+        undone = compose(motion, model, invert(motion, model, d), d)
+        assert_allclose(undone, 0, atol=1e-7)
+
+    def test_inverting_brings_the_vertices_back(self, warp):
+        motion, model = warp
+        d = small(model, 7, 1.0)
+        back = motion.at_vertices(inverse_vertices(motion, model, d), model.instance(d))
+        assert_allclose(back, model.mean, atol=1e-6)
+
+    def test_the_exact_inverse_is_never_further_off_than_the_first_order_one(self, warp):
+        motion, model = warp
+        for seed in range(20):
+            d = small(model, seed, 12)
+            first = motion.at_vertices(2 * model.mean - model.instance(d), model.instance(d))
+            exact = motion.at_vertices(inverse_vertices(motion, model, d), model.instance(d))
+            assert np.abs(exact - model.mean).max() <= np.abs(first - model.mean).max()
+
+    def test_first_order_errs_in_the_second_order(self, warp):
+        """Halving the increment quarters the difference between exact and first-order composition."""
+        motion, model = warp
+        p, d = small(model, 8, 4), small(model, 9, 1)
+
+        def gap(scale: float) -> float:
+            exact = compose(motion, model, p * scale, d * scale)
+            added = compose(motion, model, p * scale, d * scale, order="first-order")
+            return float(np.abs(exact - added).max())
+
+        assert 3.0 < gap(1) / gap(0.5) < 5.0
+
+
+class TestTriangulation:
+    def test_delaunay_covers_the_hull_of_all_landmarks(self):
+        model = make_model()
+        triangles = delaunay(model.mean)
+        assert set(triangles.ravel().tolist()) == set(range(model.landmarks))
+        assert len({tuple(sorted(row)) for row in triangles.tolist()}) == len(triangles)
+
+    def test_collinear_landmarks_get_a_sentence(self):
+        with pytest.raises(ValueError, match="on one line"):
+            delaunay(np.array([[0.0, 0], [1, 1], [2, 2], [5, 5]]))
+
+    def test_coinciding_landmarks_are_named(self):
+        points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [10, 10]])
+        with pytest.raises(ValueError, match="landmarks 4 coincide"):
+            delaunay(points)
+
+    def test_the_users_triangles_are_kept(self):
+        points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10]])
+        assert checked(points, [[3, 1, 0], [1, 2, 3]]).tolist() == [[0, 1, 3], [1, 2, 3]]
+
+    @pytest.mark.parametrize(
+        ("triangles", "sentence"),
+        [
+            ([[0, 1, 2], [0, 1, 4]], "triangle 1 is degenerate: landmarks 0, 1, 4"),
+            ([[0, 1, 1], [0, 2, 3]], "triangle 0 is degenerate"),
+            ([[0, 1, 9]], "triangle 0 names landmarks 0, 1, 9"),
+            ([[0, 1, 2], [0, 2, 3]], "landmarks 4 belong to no triangle"),
+            ([[0, 1]], "rows of three"),
+            ([[0.5, 1, 2]], "rows of three"),
+            ([], "rows of three"),
+        ],
+    )
+    def test_what_is_no_triangulation_gets_a_sentence(self, triangles, sentence):
+        points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [5, 0]])
+        with pytest.raises(ValueError, match=sentence):
+            checked(points, triangles)

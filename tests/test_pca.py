@@ -1,0 +1,129 @@
+"""Principal components: against the textbook, and streamed against exact."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pliant.pca import PCA, Accumulator
+
+
+def samples(count: int, dimension: int, seed: int = 0) -> np.ndarray:
+    """Samples with a spectrum that falls like that of images, about a mean far from zero."""
+    rng = np.random.default_rng(seed)
+    deviations = 1.0 / np.arange(1, min(count, dimension) + 1) ** 0.8
+    factors = np.linalg.qr(rng.normal(size=(dimension, len(deviations))))[0]
+    return (5 + (rng.normal(size=(count, len(deviations))) * deviations) @ factors.T).astype(np.float32)
+
+
+def collect(data: np.ndarray, capacity: int, modes: int | float) -> PCA:
+    accumulator = Accumulator(data.shape[1], capacity)
+    for sample in data:
+        accumulator.add(sample)
+    assert accumulator.exact == (len(data) < capacity)
+    return accumulator.finish(modes)
+
+
+def largest_angle(one: PCA, other: PCA, modes: int) -> float:
+    """The largest principal angle between the spans of the leading modes, in degrees."""
+    cosines = np.linalg.svd(one.components[:modes] @ other.components[:modes].T, compute_uv=False)
+    return float(np.degrees(np.arccos(np.clip(cosines.min(), -1, 1))))
+
+
+@pytest.mark.parametrize("shape", [(40, 300), (300, 40), (400, 20)])
+def test_exact_components_are_those_of_the_covariance(shape):
+    data = samples(*shape)
+    pca = collect(data, shape[0] + 1, 0.95)
+    covariance = np.cov(data.astype(np.float64), rowvar=False)
+    values = np.linalg.eigvalsh(covariance)[::-1]
+    assert_allclose(pca.eigenvalues, values[: pca.modes], rtol=1e-4)
+    assert_allclose(pca.total_variance, np.trace(covariance), rtol=1e-5)
+    assert_allclose(pca.mean, data.mean(axis=0, dtype=np.float64), atol=1e-5)
+    assert_allclose(covariance @ pca.components.T, pca.components.T * pca.eigenvalues, atol=2e-5)
+    assert pca.rank == min(shape[0] - 1, shape[1])
+    assert pca.variance_kept >= 0.95
+
+
+def test_components_are_orthonormal():
+    pca = collect(samples(60, 5000), 61, 40)
+    assert pca.modes == 40
+    assert_allclose(pca.components @ pca.components.T, np.eye(40), atol=1e-5)
+
+
+def test_streaming_agrees_with_exact():
+    """A tenth of the samples in memory at a time: the leading modes span the same space."""
+    data = samples(1000, 400)
+    exact, streamed = collect(data, 1001, 20), collect(data, 100, 20)
+    assert largest_angle(exact, streamed, 10) < 1.0
+    assert_allclose(streamed.eigenvalues[:10], exact.eigenvalues[:10], rtol=2e-3)
+    assert_allclose(streamed.mean, exact.mean, atol=1e-5)
+    assert_allclose(streamed.total_variance, exact.total_variance, rtol=1e-5)
+    assert_allclose(streamed.noise_variance, exact.noise_variance, rtol=1e-2)
+    assert streamed.rank == exact.rank
+
+
+def test_streaming_loses_nothing_while_the_summary_holds_the_rank():
+    rng = np.random.default_rng(2)
+    data = (rng.normal(size=(500, 12)) @ rng.normal(size=(12, 300)) + 3).astype(np.float32)
+    exact, streamed = collect(data, 501, 12), collect(data, 60, 12)
+    assert largest_angle(exact, streamed, 12) < 0.1
+    assert_allclose(streamed.eigenvalues, exact.eigenvalues, rtol=1e-4)
+
+
+def test_streaming_follows_a_mean_that_drifts():
+    """Each block is centred by its own mean: the shift between blocks is variance too."""
+    data = samples(400, 50) + np.linspace(0, 4, 400, dtype=np.float32)[:, None]
+    exact, streamed = collect(data, 401, 5), collect(data, 40, 5)
+    assert_allclose(streamed.eigenvalues, exact.eigenvalues, rtol=1e-3)
+    assert largest_angle(exact, streamed, 3) < 1.0
+
+
+def test_memory_does_not_grow_with_the_number_of_samples():
+    import tracemalloc
+
+    def peak(count: int) -> int:
+        rng = np.random.default_rng(0)
+        tracemalloc.start()
+        accumulator = Accumulator(5000, 50)
+        for _ in range(count):
+            accumulator.add(rng.normal(size=5000))
+        accumulator.finish(10)
+        highest = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return highest
+
+    assert peak(1000) < 1.05 * peak(100)
+
+
+def test_modes_by_share_are_as_few_as_possible():
+    pca = collect(samples(100, 80), 101, 0.75)
+    assert pca.variance_kept >= 0.75 > np.sum(pca.eigenvalues[:-1]) / pca.total_variance
+
+
+def test_noise_variance_is_the_mean_of_the_discarded_eigenvalues():
+    data = samples(50, 200)
+    few, all_modes = collect(data, 51, 10), collect(data, 51, 1.0)
+    assert_allclose(few.noise_variance, all_modes.eigenvalues[10:].sum() / (49 - 10), rtol=1e-4)
+    assert all_modes.noise_variance < 1e-6
+
+
+def test_project_and_instance():
+    pca = collect(samples(50, 200), 51, 10)
+    parameters = np.random.default_rng(0).normal(size=(3, 10))
+    assert_allclose(pca.project(pca.instance(parameters)), parameters, atol=1e-5)
+
+
+def test_samples_that_are_all_the_same_have_no_modes():
+    assert collect(np.ones((10, 30), dtype=np.float32), 11, 0.9).modes == 0
+
+
+def test_one_sample_gets_a_sentence():
+    accumulator = Accumulator(4, 8)
+    accumulator.add(np.zeros(4))
+    with pytest.raises(ValueError, match="at least two"):
+        accumulator.finish(1)
+
+
+@pytest.mark.parametrize("modes", [1.5, -1, 0.0, True])
+def test_a_share_that_is_none_is_refused(modes):
+    with pytest.raises(ValueError, match="appearance_variance"):
+        collect(samples(10, 5), 11, modes)
