@@ -38,8 +38,8 @@ def plot_samples(samples: Sequence[Sample], columns: int = 6) -> Figure:
 
 def plot_mean(model: Model) -> Figure:
     """The mean instance, its mesh and its landmarks."""
-    figure = Figure(figsize=(7.2, 2.9), layout="constrained")
     picture, points = model.draw(height=480)
+    figure = Figure(figsize=(8.4, 2.8 * picture.shape[0] / picture.shape[1] + 0.3), layout="constrained")
     plain, mesh, dotted = figure.subplots(1, 3)
     _show(plain, picture, title="mean")
     _show(mesh, picture, title=f"{len(model.texture.frame.triangles)} triangles")
@@ -61,7 +61,9 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3) -> Figure:
     ]
     if not rows:
         raise ValueError("this model has none of the modes that were to be drawn.")
-    figure = Figure(figsize=(1.6 * len(_DEVIATIONS), 1.65 * len(rows) + 0.2), layout="constrained")
+    picture, _ = model.draw()
+    tall = 1.7 * picture.shape[0] / picture.shape[1]
+    figure = Figure(figsize=(1.7 * len(_DEVIATIONS) + 0.5, tall * len(rows) + 0.3), layout="constrained")
     axes = figure.subplots(len(rows), len(_DEVIATIONS), squeeze=False)
     for deviation, axis in zip(_DEVIATIONS, axes[0], strict=True):
         axis.set_title(f"{deviation:+g} sd", fontsize=9)
