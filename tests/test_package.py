@@ -15,7 +15,8 @@ SOURCE = Path(pliant.__file__).parent
 LAYERS = [
     {"cli", "__main__"},
     {"plots", "synthetic"},
-    {"training", "store"},
+    {"fitting", "training", "store"},
+    {"kernels"},
     {"model"},
     {"data"},
     {"appearance"},

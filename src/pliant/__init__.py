@@ -16,17 +16,27 @@ if TYPE_CHECKING:
     from pliant.data.formats import read_landmarks, write_landmarks
     from pliant.data.images import read_image
     from pliant.data.validation import InvalidDataset
+    from pliant.fitting.algorithm import Algorithm, catalogue
+    from pliant.fitting.fitter import fit
+    from pliant.fitting.loop import Status, Stopping
+    from pliant.fitting.result import FitResult
     from pliant.model import Model
     from pliant.store import ModelFileError, load
     from pliant.training import train
 
 _HOME = {
+    "Algorithm": "pliant.fitting.algorithm",
     "Dataset": "pliant.data.dataset",
+    "FitResult": "pliant.fitting.result",
     "InvalidDataset": "pliant.data.validation",
     "Model": "pliant.model",
     "ModelFileError": "pliant.store",
     "Sample": "pliant.data.dataset",
+    "Status": "pliant.fitting.loop",
+    "Stopping": "pliant.fitting.loop",
+    "catalogue": "pliant.fitting.algorithm",
     "dataset_from_arrays": "pliant.data.dataset",
+    "fit": "pliant.fitting.fitter",
     "load": "pliant.store",
     "load_dataset": "pliant.data.dataset",
     "read_image": "pliant.data.images",
@@ -37,13 +47,19 @@ _HOME = {
 }
 
 __all__ = [
+    "Algorithm",
     "Dataset",
+    "FitResult",
     "InvalidDataset",
     "Model",
     "ModelFileError",
     "Sample",
+    "Status",
+    "Stopping",
     "__version__",
+    "catalogue",
     "dataset_from_arrays",
+    "fit",
     "load",
     "load_dataset",
     "read_image",

@@ -54,7 +54,7 @@ class PCA:
 
 
 def noise_variance(eigenvalues: Float64, total_variance: float, rank: int) -> float:
-    """Average of the discarded eigenvalues, as in the paper's footnote 3 (after Moghaddam and Pentland).
+    """Average of the discarded eigenvalues, as in the paper's footnote on noise.
 
     The paper does not say how many there are to average over. As in its authors' code, that is how
     many the data can have (`rank`: one less than the samples, or the dimensions, if they are fewer).

@@ -84,6 +84,16 @@ class Frame:
         ]
         return np.stack(differences, axis=-3)
 
+    def gradient_adjoint(self, slopes: Floats) -> Floats:
+        """The transpose of `gradient`: from `(..., 2, f, c)` to `(..., f, c)`."""
+        neighbours, weights = self.stencil
+        out = np.zeros((*slopes.shape[:-3], *slopes.shape[-2:]), dtype=slopes.dtype)
+        for axis in (0, 1):
+            weighted = weights[axis][:, None] * slopes[..., axis, :, :]
+            np.add.at(out, (..., neighbours[axis, 1], slice(None)), weighted)
+            np.subtract.at(out, (..., neighbours[axis, 0], slice(None)), weighted)
+        return out
+
     def sample(self, fraction: float) -> Int32:
         """Rows of a share of the pixels, spread evenly, ordered like the pixels; smaller shares are nested.
 

@@ -1,0 +1,1 @@
+"""Fitting: algorithms as three orthogonal values over one record of inner products."""

@@ -1,0 +1,88 @@
+"""What is minimised: the sum of squared differences, or a project-out cost, with or without a prior.
+
+Every cost is  1/2 r'M r + 1/2 p'P p + 1/2 c'Q c  with  M = w0 I - A diag(w) A'  and diagonal P and Q.
+For SSD, `c` is an unknown, M = w0 I and r = i - (abar + A c). For project-out, `c` is gone and
+r = i - abar: M measures the distance to the appearance subspace and, if Bayesian, within it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.fitting.system import System
+from pliant.shape import SIMILARITY
+
+Prior = Literal["none", "ridge", "map"]
+"""No prior; the paper's plain ridge (equations 12 and 20); or the Gaussian one of equations 14 and 24."""
+
+PRIORS: tuple[Prior, ...] = ("none", "ridge", "map")
+
+
+@dataclass(frozen=True)
+class SSD:
+    """Sum of squared differences over shape and appearance parameters (equations 11 to 14)."""
+
+    prior: Prior = "none"
+
+
+@dataclass(frozen=True)
+class ProjectOut:
+    """Project-out with weight `rho`: 0 is Matthews and Baker's, 0.5 the Bayesian one (equations 19 to 24).
+
+    rho weighs the Mahalanobis distance within the appearance subspace, 1 - rho the distance to it.
+    """
+
+    rho: float = 0.5
+    prior: Prior = "none"
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rho <= 1:
+            raise ValueError(f"rho = {self.rho!r}: the weight of the project-out cost lies between 0 and 1.")
+
+
+Cost = SSD | ProjectOut
+
+
+@dataclass(frozen=True)
+class Weights:
+    """The numbers of a cost at one level: `w0`, `w (m,)`, `P (n,)`, `Q (m,)`."""
+
+    residual: float
+    appearance: Float64
+    shape_precision: Float64
+    appearance_precision: Float64
+    solves_appearance: bool
+
+    def value(self, system: System, shape_parameters: Float64, appearance_parameters: Float64) -> Float64:
+        """The cost `(B,)` at parameters `(B, n)` and `(B, m)`."""
+        within = np.sum(self.appearance * system.basis_residual**2, axis=-1)
+        prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
+        prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)
+        return np.asarray((self.residual * system.residual_residual - within + prior) / 2)
+
+
+def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float) -> Weights:
+    """The weights for a level with these eigenvalues of shape `(n - 4,)`, of appearance `(m,)`, and noise."""
+    shape_precision = np.zeros(SIMILARITY + len(shape_variances))
+    appearance_precision = np.zeros(len(variances))
+    # A model that keeps all of the variance has no noise; the metric still needs a scale.
+    noise = max(noise, 1e-6 * float(np.max(variances, initial=1e-6)))
+    if cost.prior != "none":
+        # The similarity has no prior: an object may be anywhere, at any size.
+        shape_precision[SIMILARITY:] = 1.0 if cost.prior == "ridge" else 1 / shape_variances
+    if isinstance(cost, SSD):
+        if cost.prior != "none":
+            appearance_precision[:] = 1.0 if cost.prior == "ridge" else 1 / variances
+        residual = 1 / noise if cost.prior == "map" else 1.0
+        within = np.zeros(len(variances))
+    else:
+        # rho A D^-1 A' + (1 - rho)/noise (I - A A'), scaled so that a prior weighs as much against the
+        # classic (0) and the Bayesian (0.5) cost as it does in the paper.
+        scale = (noise if cost.prior == "ridge" else 1.0) / max(cost.rho, 1 - cost.rho)
+        residual = scale * (1 - cost.rho) / noise
+        within = residual - scale * cost.rho / (variances + noise)
+    return Weights(residual, within, shape_precision, appearance_precision, isinstance(cost, SSD))

@@ -1,0 +1,299 @@
+"""Coarse to fine: images and starts in, fits out, one block of images at a time."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from pliant.appearance.features import find_feature
+from pliant.appearance.pyramid import View, feature_view, scale_to_frame
+from pliant.appearance.subspace import Subspace, restrict
+from pliant.arrays import Float64, Floats, Image, Int32
+from pliant.data.dataset import Sample
+from pliant.data.images import as_image, read_image
+from pliant.fitting.algorithm import Algorithm
+from pliant.fitting.cost import SSD, Weights, weigh
+from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, iterate
+from pliant.fitting.result import FitResult, LevelTrace, failed
+from pliant.fitting.start import start_points
+from pliant.model import Level, Model
+from pliant.motion import Order
+
+DEFAULT_ALGORITHM = "po-asy-gn"
+_MARGIN = 0.3
+"""How far around the start the image is looked at, as a share of the object's size."""
+
+ImageSource = Image | Path | str | Sample
+
+
+@dataclass(frozen=True)
+class Fitter:
+    """A model, an algorithm and settings, with all that can be computed before an image is seen."""
+
+    model: Model
+    algorithm: Algorithm
+    iterations: tuple[int, ...]
+    sampling: float = 1.0
+    stopping: Stopping = Stopping()
+    order: Order = "exact"
+    device: str = "cpu"
+    jobs: int = 1
+    keep_trace: bool = True
+
+    @cached_property
+    def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
+        """One problem a level; made at the first fit."""
+        return [self._prepare(level) for level in self.model.levels]
+
+    def _prepare(self, level: Level) -> tuple[Level, Subspace, Problem]:
+        pixels = None if self.sampling >= 1 else level.motion.frame.sample(self.sampling)
+        cost = self.algorithm.cost
+        subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
+        weights = _weights(self.algorithm, level, subspace)
+        kernel = make_kernel(self.device, level, subspace, pixels, self.jobs)
+        return (
+            level,
+            subspace,
+            Problem(kernel, level.motion, level.shape, weights, self.algorithm, self.stopping, self.order),
+        )
+
+    def block(self, images: Sequence[ImageSource], starts: Sequence[Floats]) -> list[FitResult]:
+        """Fits of a few images at once; one that cannot be used does not stop the others."""
+        begin = time.perf_counter()
+        name = str(self.algorithm)
+        results: list[FitResult | None] = [None] * len(images)
+        usable: list[tuple[int, Image, Float64]] = []
+        for number, (source, start) in enumerate(zip(images, starts, strict=True)):
+            points = None
+            try:
+                points = start_points(self.model, start)
+                image = read(source)
+                _check_start(points, image)
+                usable.append((number, image, points))
+            except (ValueError, OSError) as error:
+                results[number] = failed(self.model, name, points, str(error))
+        if usable:
+            fitted = self._coarse_to_fine(
+                [image for _, image, _ in usable], [points for _, _, points in usable]
+            )
+            seconds = (time.perf_counter() - begin) / len(usable)
+            for (number, _, _), result in zip(usable, fitted, strict=True):
+                results[number] = replace(result, seconds=seconds)
+        return [result for result in results if result is not None]
+
+    def _coarse_to_fine(self, images: list[Image], starts: list[Float64]) -> list[FitResult]:
+        points = list(starts)
+        done: list[Status | None] = [None] * len(images)
+        traces: list[list[LevelTrace]] = [[] for _ in images]
+        iterations = [0] * len(images)
+        for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
+            views = self._views(level, images, points)
+            p = np.array(
+                [level.shape.project(view.to_view(s)) for view, s in zip(views, points, strict=True)]
+            )
+            pixels = [view.pixels for view in views]
+            coordinates = _first_coordinates(problem, subspace, pixels, level.shape.instance(p))
+            ended = iterate(problem, pixels, p, coordinates, limit)
+            shapes = level.shape.instance(ended.shape_parameters)
+            for k, view in enumerate(views):
+                points[k] = view.to_image(shapes[k])
+                iterations[k] += ended.iterations[k]
+                # A level may lose its way and a finer one find it: only the last word counts, except for
+                # numbers that broke.
+                done[k] = ended.statuses[k]
+                if self.keep_trace:
+                    traces[k].append(_trace(level, view, ended, k))
+        appearance = _appearance(problem, subspace, ended, pixels, shapes)
+        return [
+            FitResult(
+                model=self.model,
+                algorithm=str(self.algorithm),
+                start=starts[k],
+                points=points[k],
+                status=_final(done[k], points[k], images[k]),
+                reason="",
+                cost=ended.costs[k][-1] if ended.costs[k] else float("nan"),
+                iterations=iterations[k],
+                seconds=0.0,
+                shape_parameters=ended.shape_parameters[k],
+                appearance_parameters=appearance[k],
+                trace=tuple(traces[k]),
+            )
+            for k in range(len(images))
+        ]
+
+    def _views(self, level: Level, images: list[Image], points: list[Float64]) -> list[View]:
+        feature = find_feature(level.features)
+        margin = _MARGIN * self.model.size * level.scale
+
+        def look(image: Image, shape: Float64) -> View:
+            return feature_view(image, shape, scale_to_frame(level.shape.mean, shape), feature, margin)
+
+        if self.jobs == 1 or len(images) == 1:
+            return [look(image, shape) for image, shape in zip(images, points, strict=True)]
+        with ThreadPoolExecutor(self.jobs) as pool:
+            return list(pool.map(look, images, points))
+
+
+def fit(
+    model: Model,
+    images: Sequence[ImageSource],
+    starts: Sequence[Floats],
+    *,
+    algorithm: str | Algorithm = DEFAULT_ALGORITHM,
+    iterations: int | Sequence[int] | None = None,
+    sampling: float = 1.0,
+    stopping: Stopping | None = None,
+    order: Order = "exact",
+    device: str = "cpu",
+    jobs: int | None = None,
+    trace: bool = True,
+) -> list[FitResult]:
+    """Fit a model to images, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
+
+    `iterations` are the most at each level, from coarse to fine (24 and 16 for two levels, as in the
+    paper); `sampling` is the share of pixels looked at. An image or a start that cannot be used gives a
+    result with the status `failed` and a reason; the others are fitted all the same.
+    """
+    if len(images) != len(starts):
+        raise ValueError(f"there are {len(images)} images and {len(starts)} starts: give one start for each.")
+    fitter = make_fitter(
+        model,
+        algorithm=algorithm,
+        iterations=iterations,
+        sampling=sampling,
+        stopping=stopping,
+        order=order,
+        device=device,
+        jobs=jobs,
+        trace=trace,
+    )
+    return list(fit_all(fitter, zip(images, starts, strict=True)))
+
+
+def fit_all(
+    fitter: Fitter, work: Iterable[tuple[ImageSource, Floats]], block: int = 32
+) -> Iterator[FitResult]:
+    """Fits of any number of images, in order, reading `block` of them at a time."""
+    pending = iter(work)
+    while chunk := list(islice(pending, block)):
+        yield from fitter.block([image for image, _ in chunk], [start for _, start in chunk])
+
+
+def make_fitter(
+    model: Model,
+    *,
+    algorithm: str | Algorithm = DEFAULT_ALGORITHM,
+    iterations: int | Sequence[int] | None = None,
+    sampling: float = 1.0,
+    stopping: Stopping | None = None,
+    order: Order = "exact",
+    device: str = "cpu",
+    jobs: int | None = None,
+    trace: bool = True,
+) -> Fitter:
+    """A fitter with checked settings; the arguments are those of `fit`."""
+    levels = len(model.levels)
+    if iterations is None:
+        iterations = (24, 16) if levels == 2 else 20
+    counts = (iterations,) * levels if isinstance(iterations, int) else tuple(iterations)
+    if len(counts) != levels or min(counts) < 1:
+        raise ValueError(
+            f"iterations = {iterations!r}: the model has {levels} levels; give each at least one."
+        )
+    if not 0 < sampling <= 1:
+        raise ValueError(f"sampling must be a share of the pixels between 0 and 1, not {sampling!r}.")
+    if order not in ("exact", "first-order"):
+        raise ValueError(f"order = {order!r}: warps are composed 'exact' or 'first-order'.")
+    chosen = Algorithm.parse(algorithm) if isinstance(algorithm, str) else algorithm
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Fitter(
+        model, chosen, counts, sampling, stopping or Stopping(), order, device, jobs or cores, trace
+    )
+
+
+def read(source: ImageSource) -> Image:
+    """The pixels of an image given as an array, a file or a sample."""
+    if isinstance(source, Sample):
+        return source.image()
+    if isinstance(source, (str, Path)):
+        return read_image(source)
+    return as_image(source)
+
+
+def make_kernel(device: str, level: Level, subspace: Subspace, pixels: Int32 | None, jobs: int) -> Kernel:
+    """What touches the pixels: `cpu` is compiled, `reference` is NumPy."""
+    makers: dict[str, Callable[[], Kernel]] = {
+        "reference": lambda: _reference(level, subspace, pixels),
+    }
+    if device not in makers:
+        raise ValueError(f"there is no device '{device}'. Known: {', '.join(makers)}.")
+    return makers[device]()
+
+
+def _reference(level: Level, subspace: Subspace, pixels: Int32 | None) -> Kernel:
+    from pliant.kernels.reference import ReferenceKernel
+
+    return ReferenceKernel(level, subspace, pixels)
+
+
+def _weights(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
+    weights = weigh(algorithm.cost, level.shape.eigenvalues, subspace.variances, subspace.noise)
+    if algorithm.cost == SSD("ridge"):
+        # On sampled pixels the coordinates are not the parameters: their variances say what a ridge is there.
+        return replace(weights, appearance_precision=1 / subspace.variances)
+    return weights
+
+
+def _first_coordinates(
+    problem: Problem, subspace: Subspace, pixels: list[Float64], shapes: Float64
+) -> Float64:
+    """The best appearance for the start, if it is an unknown; nothing for project-out."""
+    weights = problem.weights
+    if not weights.solves_appearance:
+        return np.zeros((len(pixels), len(subspace.variances)))
+    best = problem.kernel.appearance(pixels, shapes)
+    return np.asarray(best * weights.residual / (weights.residual + weights.appearance_precision))
+
+
+def _appearance(
+    problem: Problem, subspace: Subspace, ended: Iterated, pixels: list[Float64], shapes: Float64
+) -> Float64:
+    """The model's appearance parameters `(B, m)`; project-out finds them afterwards."""
+    solved = problem.weights.solves_appearance
+    return subspace.model_parameters(
+        ended.coordinates if solved else problem.kernel.appearance(pixels, shapes)
+    )
+
+
+def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
+    points = np.array([view.to_image(shape) for shape in ended.shapes[k]])
+    return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
+
+
+def _check_start(points: Float64, image: Image) -> None:
+    share = _share_outside(points, image)
+    if share > 0.5:
+        height, width = image.shape[:2]
+        raise ValueError(
+            f"the start lies outside of the image: {share:.0%} of its points are beyond {width} x {height} pixels."
+        )
+
+
+def _final(status: Status | None, points: Float64, image: Image) -> Status:
+    if status in (Status.CONVERGED, Status.ITERATIONS) and _share_outside(points, image) > 0.5:
+        return Status.OUTSIDE
+    return status or Status.FAILED
+
+
+def _share_outside(points: Float64, image: Image) -> float:
+    height, width = image.shape[:2]
+    return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))

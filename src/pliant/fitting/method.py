@@ -1,0 +1,253 @@
+"""How the unknowns are solved: Gauss-Newton, Newton or Wiberg, from one quadratic model of the cost.
+
+A cost and a composition turn a System into a quadratic in the increments dc of the appearance and u of
+the shape: gradients gc and gu, and the Hessian's blocks. Hcc is diagonal, because A is orthonormal.
+
+    | Hcc   Hcu | | dc |     | gc |
+    | Hcu'  Huu | | u  | = - | gu |
+
+For project-out there is no c: gc, Hcc and Hcu are empty, and the metric has eliminated it already.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.fitting.composition import Composition, spread
+from pliant.fitting.cost import Weights
+from pliant.fitting.system import System
+
+_SINGULAR = 1e-9
+"""Eigenvalues below this share of the largest are taken for zero."""
+
+
+@dataclass(frozen=True)
+class Schur:
+    """All unknowns at once; c is eliminated by the Schur complement (equations 47 to 58)."""
+
+
+@dataclass(frozen=True)
+class Alternated:
+    """One set of unknowns at a time, on one linearisation, from zero (equations 61 to 69).
+
+    `joint` solves dp and dq of bidirectional composition together (equation 65), not in turn (67).
+    """
+
+    sweeps: int = 1
+    joint: bool = False
+
+    def __post_init__(self) -> None:
+        if self.sweeps < 1:
+            raise ValueError(f"sweeps = {self.sweeps!r}: alternated optimisation needs at least one.")
+
+
+@dataclass(frozen=True)
+class Dense:
+    """All unknowns at once, as Gross et al. did it: the oracle that the Schur complement must equal."""
+
+
+Strategy = Schur | Alternated | Dense
+
+
+@dataclass(frozen=True)
+class GaussNewton:
+    """The residual is linearised (section 3.3.1)."""
+
+    strategy: Strategy = Schur()
+
+
+@dataclass(frozen=True)
+class Newton:
+    """The cost is expanded to second order (section 3.3.2).
+
+    `derived` is what differentiation gives; `printed` is what the paper's tables say (the model's curvature
+    with a plus, no JA'r); `safe` is the derived one, bounded below by half of Gauss-Newton's Hessian
+    in every direction, so that no step is more than twice as long as that of Gauss-Newton.
+    """
+
+    strategy: Strategy = Schur()
+    variant: Literal["derived", "printed", "safe"] = "derived"
+
+
+@dataclass(frozen=True)
+class Wiberg:
+    """The shape's increment with c eliminated, and c as it is best before that step (section 3.3.3)."""
+
+
+Method = GaussNewton | Newton | Wiberg
+
+
+@dataclass(frozen=True)
+class Quadratic:
+    """Gradient and Hessian for a batch: `gc (B, m)`, `gu (B, k)`, `Hcc (m,)`, `Hcu (B, m, k)`, `Huu (B, k, k)`.
+
+    `blocks` is how many sets of shape unknowns there are: 2 for bidirectional composition.
+    """
+
+    gc: Float64
+    gu: Float64
+    Hcc: Float64
+    Hcu: Float64
+    Huu: Float64
+    blocks: int
+
+
+def quadratic(
+    system: System,
+    weights: Weights,
+    composition: Composition,
+    shape_parameters: Float64,
+    appearance_parameters: Float64,
+    update_jacobian: Float64 | None = None,
+    curvature: Literal["none", "derived", "printed"] = "none",
+) -> Quadratic:
+    """The quadratic model of a cost in the unknowns of a composition.
+
+    `update_jacobian (B, n, n)` is the derivative of p o dp by dp, through which the prior on p is seen.
+    """
+    n = system.image_image.shape[-1]
+    T = spread(composition, n)
+    w0 = weights.residual
+    # K = (Ji, -Ja) T is the derivative of the residual; what follows are its inner products.
+    KK = T.T @ _two_by_two(system.image_image, -system.image_model, system.model_model) @ T
+    Kr = np.concatenate([system.image_residual, -system.model_residual], axis=-1) @ T
+    AK = np.concatenate([system.basis_image, -system.basis_model], axis=-1) @ T
+    Ar = system.basis_residual
+    gu, Huu = w0 * Kr, w0 * KK
+    if curvature != "none":
+        Huu = Huu + _curvature(system, composition, T, curvature)
+    if np.any(weights.shape_precision):
+        identity = np.broadcast_to(np.eye(n), system.image_image.shape)
+        moved = identity if update_jacobian is None else update_jacobian
+        N = np.concatenate([moved, -moved], axis=-1) @ T
+        gu = gu + np.einsum("bnk,n,bn->bk", N, weights.shape_precision, shape_parameters)
+        Huu = Huu + np.einsum("bnk,n,bnl->bkl", N, weights.shape_precision, N)
+    blocks = T.shape[1] // n
+    if not weights.solves_appearance:
+        w = weights.appearance
+        gu = gu - np.einsum("bmk,m,bm->bk", AK, w, Ar)
+        Huu = Huu - np.einsum("bmk,bml->bkl", AK * w[:, None], AK)
+        batch = len(gu)
+        return Quadratic(np.zeros((batch, 0)), gu, np.zeros(0), np.zeros((batch, 0, T.shape[1])), Huu, blocks)
+    Hcu = -w0 * AK
+    if curvature == "derived" and system.basis_curvature is not None:
+        # The small warp of the model moves its basis too.
+        Hcu = Hcu - w0 * system.basis_curvature @ T[n:]
+    gc = -w0 * Ar + weights.appearance_precision * appearance_parameters
+    return Quadratic(gc, gu, w0 + weights.appearance_precision, Hcu, Huu, blocks)
+
+
+def _curvature(system: System, composition: Composition, T: Float64, sign: str) -> Float64:
+    """The second derivative of the residual along the (weighted) residual itself, in the unknowns."""
+    image, model = system.image_curvature, system.model_curvature
+    if image is None or model is None:
+        raise ValueError("this kernel was not asked for the curvature that Newton's method needs.")
+    if sign == "derived":
+        return T.T @ _two_by_two(image, np.zeros_like(image), -model) @ T
+    # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (tables 9 and 10).
+    n = image.shape[-1]
+    share = np.abs(T)
+    if T.shape[1] == n:
+        return share[0, 0] * image + share[n, 0] * model
+    return _two_by_two(image, np.zeros_like(image), model)
+
+
+def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = None) -> tuple[Float64, Float64]:
+    """Increments dc `(B, m)` and u `(B, k)`; a singular system gets its least-norm solution.
+
+    `gauss_newton` is the model without curvature, which `newton-safe` leans on.
+    """
+    if isinstance(method, Wiberg):
+        _, u = _schur(model)
+        return -model.gc / model.Hcc, u
+    if isinstance(method, Newton) and method.variant == "safe":
+        if gauss_newton is None:
+            raise ValueError("newton-safe needs the Gauss-Newton model of the same system.")
+        model = _made_safe(model, gauss_newton)
+    match method.strategy:
+        case Schur():
+            return _schur(model)
+        case Dense():
+            return _dense(model)
+        case Alternated(sweeps, joint):
+            return _alternated(model, sweeps, joint)
+
+
+def _schur(model: Quadratic) -> tuple[Float64, Float64]:
+    """Equations 48, 49 and 52: c eliminated, u solved, c found from it."""
+    scaled = model.Hcu / model.Hcc[:, None]
+    reduced = model.Huu - np.swapaxes(model.Hcu, -1, -2) @ scaled
+    right = model.gu - np.einsum("bmk,bm->bk", scaled, model.gc)
+    u = -least_norm(reduced, right)
+    return _given(model, u), u
+
+
+def _given(model: Quadratic, u: Float64) -> Float64:
+    """The best dc for a given u."""
+    return np.asarray(-(model.gc + np.einsum("bmk,bk->bm", model.Hcu, u)) / model.Hcc)
+
+
+def _dense(model: Quadratic) -> tuple[Float64, Float64]:
+    m = len(model.Hcc)
+    diagonal = np.broadcast_to(np.diag(model.Hcc), (len(model.gu), m, m))
+    hessian = _two_by_two(diagonal, model.Hcu, model.Huu)
+    step = -least_norm(hessian, np.concatenate([model.gc, model.gu], axis=-1))
+    return step[:, :m], step[:, m:]
+
+
+def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Float64]:
+    """Block by block: c, then dp, then dq (equation 67); without c, dq comes first (equation 69)."""
+    k = model.gu.shape[-1]
+    size = k if joint or model.blocks == 1 else k // model.blocks
+    parts = [slice(start, start + size) for start in range(0, k, size)]
+    if not len(model.Hcc):
+        parts.reverse()
+    u = np.zeros_like(model.gu)
+    dc = np.zeros_like(model.gc)
+    for _ in range(sweeps):
+        dc = _given(model, u)
+        for part in parts:
+            others = np.einsum("bkl,bl->bk", model.Huu[:, part], u)
+            others -= np.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
+            right = model.gu[:, part] + others + np.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
+            u[:, part] = -least_norm(model.Huu[:, part, part], right)
+    return dc, u
+
+
+def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
+    """Huu raised until, with c eliminated, it is at least half of Gauss-Newton's in every direction."""
+
+    def reduced(of: Quadratic) -> Float64:
+        return of.Huu - np.swapaxes(of.Hcu, -1, -2) @ (of.Hcu / of.Hcc[:, None])
+
+    values, vectors = np.linalg.eigh(reduced(gauss_newton))
+    floor = _SINGULAR * np.max(values, axis=-1, keepdims=True)
+    root = np.sqrt(np.maximum(values, floor + 1e-300))
+    whiten = vectors / root[:, None, :]
+    relative = np.swapaxes(whiten, -1, -2) @ reduced(model) @ whiten
+    ratios, directions = np.linalg.eigh((relative + np.swapaxes(relative, -1, -2)) / 2)
+    lift = (directions * np.maximum(0.5 - ratios, 0)[:, None, :]) @ np.swapaxes(directions, -1, -2)
+    back = vectors * root[:, None, :]
+    return replace(model, Huu=model.Huu + back @ lift @ np.swapaxes(back, -1, -2))
+
+
+def least_norm(matrix: Float64, right: Float64) -> Float64:
+    """Solutions `(B, k)` of symmetric systems `(B, k, k)` by the pseudo-inverse: never an exception."""
+    finite = np.isfinite(matrix).all(axis=(-2, -1)) & np.isfinite(right).all(axis=-1)
+    safe = np.where(finite[:, None, None], matrix, np.eye(matrix.shape[-1]))
+    values, vectors = np.linalg.eigh((safe + np.swapaxes(safe, -1, -2)) / 2)
+    cut = _SINGULAR * np.max(np.abs(values), axis=-1, keepdims=True)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=np.abs(values) > cut)
+    solution = np.einsum(
+        "bkj,bj,blj,bl->bk", vectors, inverse, vectors, np.where(finite[:, None], right, 0.0)
+    )
+    return np.asarray(np.where(finite[:, None], solution, np.nan))
+
+
+def _two_by_two(first: Float64, corner: Float64, last: Float64) -> Float64:
+    """Symmetric block matrices `(B, j + k, j + k)`."""
+    return np.block([[first, corner], [np.swapaxes(corner, -1, -2), last]])

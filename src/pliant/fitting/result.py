@@ -1,0 +1,81 @@
+"""What a fit found, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pliant.arrays import Float32, Float64, Image
+from pliant.fitting.loop import Status
+from pliant.model import Model
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class LevelTrace:
+    """Cost `(k + 1,)` and points `(k + 1, v, 2)` in the image at the start and after each iteration of a level."""
+
+    scale: float
+    costs: Float64
+    points: Float64
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
+
+    `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
+    iteration, unless it was not asked for.
+    """
+
+    model: Model
+    algorithm: str
+    start: Float64
+    points: Float64
+    status: Status
+    reason: str
+    cost: float
+    iterations: int
+    seconds: float
+    shape_parameters: Float64
+    appearance_parameters: Float64
+    trace: tuple[LevelTrace, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether the fit ended as fits should: it converged, or used all of its iterations."""
+        return self.status in (Status.CONVERGED, Status.ITERATIONS)
+
+    def reconstruction(self, image: Image) -> Float32:
+        """The image with the model's idea of the object drawn over it at the landmarks."""
+        return self.model.reconstruct(image, self.points)
+
+    def plot(self, image: Image) -> Figure:
+        """The start, the fit, the reconstruction, and the cost at every iteration."""
+        from pliant.plots import plot_fit
+
+        return plot_fit(self, image)
+
+
+def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:
+    """The result for an image or a start that could not be used."""
+    unknown = np.full((model.landmarks, 2), np.nan)
+    begin = unknown if start is None else start
+    return FitResult(
+        model=model,
+        algorithm=algorithm,
+        start=begin,
+        points=begin,
+        status=Status.FAILED,
+        reason=reason,
+        cost=float("nan"),
+        iterations=0,
+        seconds=0.0,
+        shape_parameters=np.full(model.levels[-1].shape.parameters, np.nan),
+        appearance_parameters=np.full(model.levels[-1].appearance.modes, np.nan),
+        trace=(),
+    )

@@ -1,0 +1,68 @@
+"""The record in which kernels and algorithms meet: inner products over pixels, and nothing else.
+
+With `i` the warped image, `a` the model's appearance, `r = i - a`, `Ji` and `Ja` their derivatives by a
+small warp and `A` the appearance basis, a kernel computes what is below; algorithms see only that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from pliant.arrays import Float64
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Which derivatives an algorithm looks at.
+
+    `curvature` asks for second derivatives along y = w0 r - A diag(w) A'r, the residual in the
+    algorithm's metric, given as (w0, w `(m,)`).
+    """
+
+    image: bool = True
+    model: bool = True
+    curvature: tuple[float, Float64] | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """Inner products for a batch of B images, with n shape and m appearance parameters.
+
+    What an algorithm did not ask for is zero, and the curvature is None.
+    """
+
+    image_image: Float64
+    """Ji'Ji `(B, n, n)`"""
+    image_model: Float64
+    """Ji'Ja `(B, n, n)`"""
+    model_model: Float64
+    """Ja'Ja `(B, n, n)`"""
+    image_residual: Float64
+    """Ji'r `(B, n)`"""
+    model_residual: Float64
+    """Ja'r `(B, n)`"""
+    residual_residual: Float64
+    """r'r `(B,)`"""
+    basis_image: Float64
+    """A'Ji `(B, m, n)`"""
+    basis_model: Float64
+    """A'Ja `(B, m, n)`"""
+    basis_residual: Float64
+    """A'r `(B, m)`"""
+    image_curvature: Float64 | None = None
+    """Σ y W'∇²i W `(B, n, n)`, over all pixels and channels"""
+    model_curvature: Float64 | None = None
+    """Σ y W'∇²a W `(B, n, n)`"""
+    basis_curvature: Float64 | None = None
+    """JA'r `(B, m, n)`: the derivative of A'r when the small warp moves the basis"""
+
+    @property
+    def finite(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+        """Which items of the batch have finite numbers only `(B,)`."""
+        values = [getattr(self, field.name) for field in fields(self)]
+        checks = [
+            np.isfinite(value).reshape(len(value), -1).all(axis=1) for value in values if value is not None
+        ]
+        return np.asarray(np.logical_and.reduce(checks))

@@ -1,0 +1,1 @@
+"""Kernels: they touch the pixels, fill Systems, and know no algorithm."""

@@ -1,0 +1,140 @@
+"""The specification: a System filled with dense NumPy, one image at a time, readable and slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from pliant.appearance.subspace import Subspace
+from pliant.arrays import Float32, Float64, Floats, Int32
+from pliant.fitting.system import Needs, System
+from pliant.model import Level
+from pliant.motion import jacobian
+
+
+@dataclass(frozen=True)
+class ReferenceKernel:
+    """Systems of one level, on all of its pixels or on those that `subspace` was made for."""
+
+    level: Level
+    subspace: Subspace
+    pixels: Int32 | None = None
+    dtype: DTypeLike = np.float64
+
+    def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
+        """The System of images `(h, w, c)` with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
+        items = [self._one(*item, needs) for item in zip(images, shapes, coordinates, strict=True)]
+        names = [field.name for field in fields(System) if getattr(items[0], field.name) is not None]
+        return System(**{name: np.stack([getattr(item, name) for item in items]) for name in names})
+
+    def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:
+        """Appearance coordinates `(B, m)` that explain the images best: A'(i - abar)."""
+        warped = [
+            self._warped(image, shape)[self._chosen].ravel()
+            for image, shape in zip(images, shapes, strict=True)
+        ]
+        return (np.array(warped) - self.subspace.mean) @ self._basis.T
+
+    def _one(self, image: Float32, shape: Floats, coordinates: Floats, needs: Needs) -> System:
+        frame, chosen = self.level.motion.frame, self._chosen
+        i = self._warped(image, shape)
+        a = self._modelled(coordinates)
+        r = (i - a)[chosen].ravel()
+        slopes_i, slopes_a = frame.gradient(i), frame.gradient(a)
+        none = np.zeros((len(r), self._W.shape[-1]))
+        Ji = along_warp(slopes_i[:, chosen], self._W) if needs.image else none
+        Ja = along_warp(slopes_a[:, chosen], self._W) if needs.model else none
+        system = inner_products(r, self._basis, Ji, Ja)
+        if needs.curvature is None:
+            return system
+        w0, w = needs.curvature
+        y = w0 * r - (w * system.basis_residual) @ self._basis
+        return replace(
+            system,
+            image_curvature=curvature(
+                frame.gradient(slopes_i)[:, :, chosen] if needs.image else 0 * y, y, self._W
+            ),
+            model_curvature=curvature(
+                frame.gradient(slopes_a)[:, :, chosen] if needs.model else 0 * y, y, self._W
+            ),
+            basis_curvature=self._basis_curvature(r),
+        )
+
+    def _warped(self, image: Float32, shape: Floats) -> Floats:
+        """The image on the whole frame `(f, c)`."""
+        return bilinear(image.astype(self.dtype), self.level.motion.positions(shape)).astype(self.dtype)
+
+    def _modelled(self, coordinates: Floats) -> Floats:
+        """The model's appearance on the whole frame `(f, c)`."""
+        c = self.subspace.model_parameters(coordinates)
+        return self.level.appearance.instance(c).astype(self.dtype).reshape(-1, self.level.channels)
+
+    def _basis_curvature(self, r: Floats) -> Float64:
+        """JA'r `(m, n)`, by moving the derivative from the basis to the residual."""
+        frame = self.level.motion.frame
+        whole = np.zeros((len(frame.pixels), self.level.channels))
+        whole[self._chosen] = r.reshape(-1, self.level.channels)
+        warp = jacobian(self.level.motion, self.level.shape)
+        spread = frame.gradient_adjoint(np.einsum("fan,fc->nafc", warp, whole))
+        products = self.level.appearance.components.astype(np.float64) @ spread.reshape(len(spread), -1).T
+        return products if self.subspace.to_model is None else self.subspace.to_model.T @ products
+
+    @cached_property
+    def _chosen(self) -> Int32:
+        everything = np.arange(len(self.level.motion.frame.pixels), dtype=np.int32)
+        return everything if self.pixels is None else self.pixels
+
+    @cached_property
+    def _W(self) -> Floats:
+        """dW/dp `(f, 2, n)` at the chosen pixels."""
+        return jacobian(self.level.motion, self.level.shape)[self._chosen].astype(self.dtype)
+
+    @cached_property
+    def _basis(self) -> Floats:
+        return self.subspace.basis.astype(self.dtype)
+
+
+def along_warp(slopes: Floats, W: Floats) -> Floats:
+    """Derivatives `(f c, n)` by the warp's parameters: slopes `(2, f, c)` times dW/dp `(f, 2, n)`."""
+    return np.einsum("afc,fan->fcn", slopes, W).reshape(-1, W.shape[-1])
+
+
+def inner_products(r: Floats, basis: Floats, Ji: Floats, Ja: Floats) -> System:
+    """A System of one image, without curvature, from r `(d,)`, basis `(m, d)`, Ji and Ja `(d, n)`."""
+    return System(
+        image_image=Ji.T @ Ji,
+        image_model=Ji.T @ Ja,
+        model_model=Ja.T @ Ja,
+        image_residual=Ji.T @ r,
+        model_residual=Ja.T @ r,
+        residual_residual=np.asarray(r @ r),
+        basis_image=basis @ Ji,
+        basis_model=basis @ Ja,
+        basis_residual=basis @ r,
+    )
+
+
+def curvature(hessian: Floats, y: Floats, W: Floats) -> Float64:
+    """Σ y W'∇²W `(n, n)` over pixels and channels, with second derivatives `(2, 2, f, c)` and y `(f c,)`."""
+    if hessian.ndim == 1:
+        return np.zeros((W.shape[-1], W.shape[-1]))
+    per_pixel = np.einsum("abfc,fc->fab", hessian, y.reshape(hessian.shape[2:]))
+    symmetric = (per_pixel + np.swapaxes(per_pixel, 1, 2)) / 2
+    return np.asarray(np.einsum("fan,fab,fbm->nm", W, symmetric, W, optimize=True), dtype=np.float64)
+
+
+def bilinear(image: Floats, positions: Floats) -> Floats:
+    """Values `(f, c)` of an image `(h, w, c)` at positions `(f, 2)`; outside, the border goes on."""
+    height, width = image.shape[:2]
+    x = np.clip(positions[:, 0], 0, width - 1)
+    y = np.clip(positions[:, 1], 0, height - 1)
+    left, top = np.floor(x).astype(int), np.floor(y).astype(int)
+    right, bottom = np.minimum(left + 1, width - 1), np.minimum(top + 1, height - 1)
+    u, v = (x - left)[:, None], (y - top)[:, None]
+    upper = (1 - u) * image[top, left] + u * image[top, right]
+    lower = (1 - u) * image[bottom, left] + u * image[bottom, right]
+    return (1 - v) * upper + v * lower

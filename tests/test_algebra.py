@@ -1,0 +1,394 @@
+"""Costs, compositions and methods against the derivatives of an analytic world.
+
+Image, mean appearance and basis are sums of sines, the warps are linear in their parameters, and every
+derivative is known exactly: what the algebra claims can be checked to rounding.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from pliant.fitting.algorithm import Algorithm, catalogue
+from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse, shares, spread
+from pliant.fitting.cost import SSD, ProjectOut, weigh
+from pliant.fitting.method import (
+    Alternated,
+    Dense,
+    GaussNewton,
+    Newton,
+    Schur,
+    Wiberg,
+    least_norm,
+    quadratic,
+    solve,
+)
+from pliant.kernels.reference import along_warp, curvature, inner_products
+
+COSTS = [
+    SSD(),
+    SSD("ridge"),
+    SSD("map"),
+    ProjectOut(0.0),
+    ProjectOut(0.5),
+    ProjectOut(0.3, "ridge"),
+    ProjectOut(0.5, "map"),
+]
+COMPOSITIONS = [Forward(), Inverse(), Asymmetric(0.5), Asymmetric(0.2), Bidirectional()]
+
+
+class Waves:
+    """A function of the plane with its first and second derivatives: sums of sines, `count` of them."""
+
+    def __init__(self, rng, count: int, amplitude: float) -> None:
+        self.k = rng.uniform(-0.35, 0.35, (count, 5, 2))
+        self.phase = rng.uniform(0, 6, (count, 5))
+        self.amplitude = amplitude * rng.normal(size=(count, 5))
+
+    def value(self, x):
+        return np.einsum(
+            "kj,kjf->kf", self.amplitude, np.sin(np.einsum("kja,fa->kjf", self.k, x) + self.phase[..., None])
+        )
+
+    def gradient(self, x):
+        cosines = np.cos(np.einsum("kja,fa->kjf", self.k, x) + self.phase[..., None])
+        return np.einsum("kj,kja,kjf->kaf", self.amplitude, self.k, cosines)
+
+    def hessian(self, x):
+        sines = np.sin(np.einsum("kja,fa->kjf", self.k, x) + self.phase[..., None])
+        return -np.einsum("kj,kja,kjb,kjf->kabf", self.amplitude, self.k, self.k, sines)
+
+
+class World:
+    """120 pixels, 7 shape and 5 appearance parameters; `residual` is the truth that Systems approximate."""
+
+    def __init__(self, seed: int = 0, misfit: float = 1.0) -> None:
+        rng = np.random.default_rng(seed)
+        self.x = rng.uniform(0, 30, (120, 2))
+        self.W = rng.normal(size=(120, 2, 7)) * 0.5
+        self.mean = Waves(rng, 1, 1.0)
+        self.modes = Waves(rng, 5, 1.0)
+        self.other = Waves(rng, 1, 0.5 * misfit)
+        # An orthonormal basis at zero increment: the same combination of waves everywhere.
+        raw = self.modes.value(self.x)
+        self.mix = np.linalg.inv(np.linalg.cholesky(raw @ raw.T))
+        self.c = rng.normal(size=5) * 2
+        self.p = rng.normal(size=7)
+        self.shape_variances = rng.uniform(1, 4, 3)
+        self.variances = np.sort(rng.uniform(1, 9, 5))[::-1]
+        self.noise = 0.4
+
+    def image(self, dp):
+        """The warped image: the model's own appearance at other coordinates, and something unexplained."""
+        at = self.x + self.W @ dp
+        return self.mean.value(at)[0] + 1.3 * self.modes.value(at)[0] + self.other.value(at)[0]
+
+    def basis(self, dq):
+        return self.mix @ self.modes.value(self.x + self.W @ dq)
+
+    def appearance(self, c, dq):
+        return self.mean.value(self.x + self.W @ dq)[0] + c @ self.basis(dq)
+
+    def system(self, cost, c):
+        weights = weigh(cost, self.shape_variances, self.variances, self.noise)
+        x, W = self.x, self.W
+        r = self.image(np.zeros(7)) - self.appearance(c, np.zeros(7))
+        A = self.basis(np.zeros(7))
+        image_parts = ((self.mean, 1.0), (self.other, 1.0))
+        slope_i = sum(w * part.gradient(x)[0] for part, w in image_parts) + 1.3 * self.modes.gradient(x)[0]
+        bend_i = sum(w * part.hessian(x)[0] for part, w in image_parts) + 1.3 * self.modes.hessian(x)[0]
+        slope_a = self.mean.gradient(x)[0] + np.einsum("k,kl,laf->af", c, self.mix, self.modes.gradient(x))
+        bend_a = self.mean.hessian(x)[0] + np.einsum("k,kl,labf->abf", c, self.mix, self.modes.hessian(x))
+        system = inner_products(r, A, along_warp(slope_i[..., None], W), along_warp(slope_a[..., None], W))
+        y = weights.residual * r - (weights.appearance * system.basis_residual) @ A
+        slope_A = np.einsum("kl,laf->kaf", self.mix, self.modes.gradient(x))
+        system = replace(
+            system,
+            image_curvature=curvature(bend_i[..., None], y, W),
+            model_curvature=curvature(bend_a[..., None], y, W),
+            basis_curvature=np.einsum("kaf,fan,f->kn", slope_A, W, r),
+        )
+        batched = {name: np.asarray(getattr(system, name))[None] for name in system.__dataclass_fields__}
+        return type(system)(**batched), weights
+
+    def true_cost(self, cost, weights, composition, c, dc, u):
+        """The cost itself after an increment, nothing linearised; p + dp - dq stands for the update."""
+        dp, dq = (spread(composition, 7) @ u).reshape(2, 7)
+        p = self.p + dp - dq
+        prior = np.sum(weights.shape_precision * p**2) + np.sum(weights.appearance_precision * (c + dc) ** 2)
+        r = self.image(dp) - self.appearance(c + dc, dq)
+        A = self.basis(np.zeros(7))
+        within = np.sum(weights.appearance * (A @ r) ** 2)
+        return (weights.residual * r @ r - within + prior) / 2
+
+
+def current(world, cost):
+    """Project-out starts with no appearance parameters, by its definition."""
+    return world.c if isinstance(cost, SSD) else np.zeros(5)
+
+
+def model_of(world, cost, composition, kind="derived"):
+    c = current(world, cost)
+    system, weights = world.system(cost, c)
+    return quadratic(system, weights, composition, world.p[None], c[None], None, kind), weights, system
+
+
+def differences(function, size: int, step: float):
+    """Gradient and Hessian of a function at zero by central differences."""
+    unit = np.eye(size) * step
+    gradient = np.array([(function(e) - function(-e)) / (2 * step) for e in unit])
+    hessian = np.array(
+        [
+            [
+                (function(a + b) - function(a - b) - function(b - a) + function(-a - b)) / (4 * step**2)
+                for b in unit
+            ]
+            for a in unit
+        ]
+    )
+    return gradient, hessian
+
+
+@pytest.mark.parametrize("composition", COMPOSITIONS, ids=str)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+class TestDerivatives:
+    def test_value_gradient_and_hessian_are_those_of_the_cost(self, cost, composition):
+        world = World()
+        model, weights, system = model_of(world, cost, composition)
+        c = current(world, cost)
+        m, k = len(model.Hcc), model.gu.shape[1]
+
+        def truth(x):
+            dc = x[:m] if m else np.zeros(5)
+            return world.true_cost(cost, weights, composition, c, dc, x[m:])
+
+        assert_allclose(weights.value(system, world.p[None], c[None])[0], truth(np.zeros(m + k)), rtol=1e-10)
+        gradient, hessian = differences(truth, m + k, 1e-4)
+        assert_allclose(np.concatenate([model.gc[0], model.gu[0]]), gradient, rtol=1e-5, atol=1e-5)
+        analytic = np.block([[np.diag(model.Hcc), model.Hcu[0]], [model.Hcu[0].T, model.Huu[0]]])
+        assert_allclose(analytic, hessian, rtol=1e-4, atol=2e-4 * np.abs(hessian).max())
+
+    def test_gauss_newton_is_the_hessian_of_the_linearised_residual(self, cost, composition):
+        """Where image and model agree, the residual is zero and both Hessians are one."""
+        world = World(misfit=0.0)
+        world.c = np.linalg.solve(world.mix.T, 1.3 * np.eye(5)[0])
+        if not isinstance(cost, SSD):
+            return
+        exact, _, _ = model_of(world, cost, composition)
+        linearised, _, _ = model_of(world, cost, composition, "none")
+        assert_allclose(linearised.Huu, exact.Huu, atol=1e-8)
+        assert_allclose(linearised.Hcu, exact.Hcu, atol=1e-8)
+
+    def test_schur_equals_dense(self, cost, composition):
+        for kind, method in (("none", GaussNewton), ("derived", Newton)):
+            model, _, _ = model_of(World(1), cost, composition, kind)
+            for one, other in zip(solve(method(Schur()), model), solve(method(Dense()), model), strict=True):
+                assert_allclose(one, other, rtol=1e-8, atol=1e-8 * max(np.abs(other).max(initial=0), 1))
+
+    def test_alternation_converges_to_schur(self, cost, composition):
+        model, _, _ = model_of(World(2), cost, composition, "none")
+        together = solve(GaussNewton(Schur()), model)
+        for joint in (False, True):
+            few = solve(GaussNewton(Alternated(1, joint)), model)
+            many = solve(GaussNewton(Alternated(20000, joint)), model)
+            for a, b in zip(many, together, strict=True):
+                assert_allclose(a, b, atol=1e-5 * max(np.abs(b).max(initial=0), 1))
+            if len(model.Hcc) or (isinstance(composition, Bidirectional) and not joint):
+                assert np.abs(few[1] - together[1]).max() > 1e-3
+
+    def test_wibergs_shape_step_is_schurs(self, cost, composition):
+        model, _, system = model_of(World(3), cost, composition, "none")
+        dc, u = solve(Wiberg(), model)
+        assert_allclose(u, solve(GaussNewton(Schur()), model)[1])
+        if cost == SSD():
+            assert_allclose(dc, system.basis_residual)
+
+    def test_a_newton_step_on_a_quadratic_lands_on_its_minimum(self, cost, composition):
+        model, _, _ = model_of(World(4), cost, composition)
+        dc, u = solve(Newton(Schur()), model)
+        left = model.gu + np.einsum("bmk,bm->bk", model.Hcu, dc) + np.einsum("bkl,bl->bk", model.Huu, u)
+        assert_allclose(left, 0, atol=1e-6 * np.abs(model.gu).max())
+
+
+def test_schur_once_equals_schur_twice():
+    """Equations 52 and 55 to 57: eliminating dp as well gives the same dp and dq."""
+    model, _, _ = model_of(World(5), ProjectOut(0.0), Bidirectional(), "none")
+    _, u = solve(GaussNewton(Schur()), model)
+    n = 7
+    V, W, U = model.Huu[0, :n, :n], model.Huu[0, n:, :n], model.Huu[0, n:, n:]
+    v, uu = model.gu[0, :n], model.gu[0, n:]
+    dq = -np.linalg.solve(U - W @ np.linalg.solve(V, W.T), uu - W @ np.linalg.solve(V, v))
+    dp = -np.linalg.solve(V, v + W.T @ dq)
+    assert_allclose(u[0], np.concatenate([dp, dq]), rtol=1e-8)
+
+
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+def test_asymmetric_contains_forward_and_inverse(cost):
+    world = World(6)
+    for alpha, pure, sign in ((1.0, Forward(), 1), (0.0, Inverse(), -1)):
+        for kind, method in (("none", GaussNewton()), ("derived", Newton())):
+            a = solve(method, model_of(world, cost, Asymmetric(alpha), kind)[0])
+            b = solve(method, model_of(world, cost, pure, kind)[0])
+            assert_allclose(a[0], b[0])
+            assert_allclose(a[1], sign * b[1])
+        assert_allclose(shares(Asymmetric(alpha)), sign * shares(pure))
+
+
+def test_the_project_out_metric_is_idempotent_and_blind_to_the_basis():
+    rng = np.random.default_rng(0)
+    A = np.linalg.qr(rng.normal(size=(40, 5)))[0]
+    weights = weigh(ProjectOut(0.0), np.ones(2), np.ones(5), 1.0)
+    M = weights.residual * np.eye(40) - A @ np.diag(weights.appearance) @ A.T
+    assert_allclose(M, M.T)
+    assert_allclose(M @ M, M, atol=1e-12)
+    assert_allclose(M @ A, 0, atol=1e-12)
+
+
+def test_the_bayesian_metric_is_the_inverse_covariance():
+    """Equation 22, and its weighted form at both ends."""
+    rng = np.random.default_rng(1)
+    A = np.linalg.qr(rng.normal(size=(40, 5)))[0]
+    variances, noise = np.array([9.0, 5, 3, 2, 1]), 0.3
+
+    def metric(rho):
+        weights = weigh(ProjectOut(rho), np.ones(2), variances, noise)
+        return weights.residual * np.eye(40) - A @ np.diag(weights.appearance) @ A.T
+
+    assert_allclose(metric(0.5), np.linalg.inv(A @ np.diag(variances) @ A.T + noise * np.eye(40)), atol=1e-10)
+    assert_allclose(metric(0.0), (np.eye(40) - A @ A.T) / noise, atol=1e-10)
+    assert_allclose(metric(1.0), A @ np.diag(1 / (variances + noise)) @ A.T, atol=1e-10)
+
+
+def test_bayesian_tends_to_classic_as_the_appearance_is_freed():
+    world = World(7)
+    classic, _, _ = model_of(world, ProjectOut(0.0), Forward(), "none")
+    gaps = []
+    for factor in (1, 1e2, 1e4):
+        world.variances = np.sort(World(7).variances)[::-1] * factor
+        bayesian, _, _ = model_of(world, ProjectOut(0.5), Forward(), "none")
+        gaps.append(np.abs(solve(GaussNewton(), bayesian)[1] - solve(GaussNewton(), classic)[1]).max())
+    assert gaps[0] > gaps[1] > gaps[2]
+    assert gaps[2] < 1e-3
+
+
+def test_the_symmetric_residual_has_a_cubic_remainder():
+    """ESM, equations 105 to 108: if the image is the warped model, half of each Jacobian errs in dp³, one alone in dp²."""
+    world = World(8, misfit=0.0)
+    c = np.linalg.solve(world.mix.T, 1.3 * np.eye(5)[0])
+    direction = np.random.default_rng(0).normal(size=7)
+    direction /= np.abs(world.W @ direction).max()
+
+    def remainder(alpha, size):
+        """The image is the model warped by -size: warping it forward by `size` must give the model."""
+        step = size * direction
+        at = world.x - world.W @ step
+        J_i = along_warp((world.mean.gradient(at)[0] + 1.3 * world.modes.gradient(at)[0])[..., None], world.W)
+        J_a = along_warp(
+            (world.mean.gradient(world.x)[0] + 1.3 * world.modes.gradient(world.x)[0])[..., None], world.W
+        )
+        r = world.image(-step) - world.appearance(c, np.zeros(7))
+        return np.linalg.norm(r + (alpha * J_i + (1 - alpha) * J_a) @ step)
+
+    sizes = np.array([0.4, 0.2, 0.1, 0.05])
+    slopes = {
+        alpha: np.polyfit(np.log(sizes), np.log([remainder(alpha, size) for size in sizes]), 1)[0]
+        for alpha in (0, 0.5, 1)
+    }
+    assert slopes[0] == pytest.approx(2, abs=0.1)
+    assert slopes[1] == pytest.approx(2, abs=0.1)
+    assert slopes[0.5] == pytest.approx(3, abs=0.1)
+
+
+class TestSafety:
+    def test_newton_safe_descends_where_newton_climbs(self):
+        climbed = 0
+        for seed in range(30):
+            world = World(seed, misfit=6.0)
+            exact, _, _ = model_of(world, SSD(), Forward())
+            linearised, _, _ = model_of(world, SSD(), Forward(), "none")
+            slope = {}
+            for name, variant in (("derived", "derived"), ("safe", "safe")):
+                dc, u = solve(Newton(Schur(), variant), exact, linearised)
+                slope[name] = float(np.sum(exact.gc * dc) + np.sum(exact.gu * u))
+            assert slope["safe"] < 0
+            climbed += slope["derived"] > 0
+        assert climbed > 0
+
+    def test_newton_safe_is_newton_where_that_is_safe(self):
+        world = World(3, misfit=0.02)
+        world.c = np.linalg.solve(world.mix.T, 1.3 * np.eye(5)[0])
+        exact, _, _ = model_of(world, SSD(), Inverse())
+        linearised, _, _ = model_of(world, SSD(), Inverse(), "none")
+        assert_allclose(
+            solve(Newton(Schur(), "safe"), exact, linearised)[1], solve(Newton(), exact)[1], rtol=1e-6
+        )
+
+    def test_singular_systems_get_the_least_norm_solution(self):
+        matrix = np.diag([4.0, 0.0])[None]
+        assert_allclose(least_norm(matrix, np.array([[8.0, 3.0]])), [[2, 0]])
+
+    def test_bidirectional_is_solved_when_both_sides_are_the_same(self):
+        world = World(4)
+        system, weights = world.system(ProjectOut(), np.zeros(5))
+        same = replace(
+            system,
+            image_model=system.model_model,
+            image_image=system.model_model,
+            image_residual=system.model_residual,
+            basis_image=system.basis_model,
+        )
+        model = quadratic(same, weights, Bidirectional(), world.p[None], np.zeros((1, 5)))
+        _, u = solve(GaussNewton(), model)
+        assert np.all(np.isfinite(u))
+        assert_allclose(u[0, :7], -u[0, 7:], atol=1e-6)
+
+    def test_nan_in_one_item_does_not_reach_the_others(self):
+        matrix = np.stack([np.eye(3), np.full((3, 3), np.nan)])
+        solution = least_norm(matrix, np.ones((2, 3)))
+        assert_allclose(solution[0], 1)
+        assert np.isnan(solution[1]).all()
+
+
+class TestNames:
+    def test_the_catalogue_has_the_31(self):
+        names = [entry.name for entry in catalogue()]
+        assert len(names) == len(set(names)) == 31
+        assert sum(name.startswith("ssd") for name in names) == 20
+
+    def test_names_round_trip(self):
+        for entry in catalogue():
+            assert str(Algorithm.parse(entry.name)) == entry.name
+            assert Algorithm.parse(entry.paper_name.replace("_", "-")) == entry.algorithm
+
+    @pytest.mark.parametrize(
+        "algorithm",
+        [
+            Algorithm(ProjectOut(0.0), Asymmetric(0.2), GaussNewton()),
+            Algorithm(ProjectOut(1e-05, "map"), Asymmetric(0.1), Newton(variant="safe")),
+            Algorithm(SSD("map"), Inverse(), GaussNewton(Alternated(3))),
+            Algorithm(SSD("ridge"), Bidirectional(), Newton(Alternated(2, joint=True), "printed")),
+            Algorithm(SSD(), Forward(), GaussNewton(Dense())),
+            Algorithm(ProjectOut(0.3), Bidirectional(), Wiberg()),
+        ],
+        ids=str,
+    )
+    def test_options_round_trip(self, algorithm):
+        assert Algorithm.parse(str(algorithm)) == algorithm
+
+    @pytest.mark.parametrize(
+        ("name", "sentence"),
+        [
+            ("po-asi-gn", "no algorithm 'po-asi-gn'. Did you mean 'po-asy-gn'"),
+            ("nonsense", "no algorithm 'nonsense'"),
+            ("po-inv-gn-alt", "nothing to alternate between"),
+            ("po-for-w", "take the method gn"),
+            ("po:1.5-inv-gn", "rho = 1.5"),
+            ("ssd-asy:2-gn-sch", "alpha = 2"),
+            ("ssd-inv-gn-alt:0", "at least one"),
+            ("ssd-inv-w-alt", "no algorithm"),
+        ],
+    )
+    def test_what_has_no_meaning_gets_a_sentence(self, name, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            Algorithm.parse(name)
