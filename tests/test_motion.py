@@ -240,3 +240,12 @@ class TestTriangulation:
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [5, 0]])
         with pytest.raises(ValueError, match=sentence):
             checked(points, triangles)
+
+
+def test_the_adjoint_of_the_gradient_is_its_transpose():
+    model = make_model()
+    frame = build_frame(model.mean, delaunay(model.mean))
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(3, len(frame.pixels), 2))
+    slopes = rng.normal(size=(3, 2, len(frame.pixels), 2))
+    assert_allclose(np.sum(frame.gradient(values) * slopes), np.sum(values * frame.gradient_adjoint(slopes)))

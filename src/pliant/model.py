@@ -16,7 +16,7 @@ from pliant.pca import PCA
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Level:
     """One scale of the model.
 

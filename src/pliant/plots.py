@@ -1,8 +1,9 @@
-"""Pictures of data sets and models. Each function returns a Matplotlib figure: save it as PNG, SVG or PDF."""
+"""Pictures of data sets, models and fits. Each function returns a Matplotlib figure: save it as PNG, SVG or PDF."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from pliant.arrays import Float64, Floats, Image
 from pliant.data.dataset import Sample
+from pliant.fitting.result import FitResult
 from pliant.model import Model
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _COLOURS = ("#E69F00", "#0072B2", "#009E73", "#CC79A7")
 _MESH = "#56B4E9"
 _POINTS = "#F0E442"
+_START = "#56B4E9"
 
 _DEVIATIONS = (-3.0, -1.5, 0.0, 1.5, 3.0)
 """Where along a mode its instances are drawn."""
@@ -105,6 +108,57 @@ def plot_variance(model: Model) -> Figure:
     return figure
 
 
+def plot_fit(result: FitResult, image: Image) -> Figure:
+    """The image with the start and the fit, the model's version of it, and the cost at every iteration.
+
+    The cost is drawn if the fit has a trace, level after level.
+    """
+    fitted = not result.reason
+    panels = 1 + fitted + bool(result.trace)
+    tall = 2.8 * image.shape[0] / image.shape[1]
+    figure = Figure(figsize=(2.8 * panels + 0.4, min(max(tall, 2.0), 6.0) + 0.5), layout="constrained")
+    axes = figure.subplots(1, panels, squeeze=False)[0]
+    if not fitted:
+        _show(axes[0], image, title=fill(result.reason, 50))
+        _dots(axes[0], result.start, _START)
+        return figure
+    _show(axes[0], image, title=f"{result.algorithm}: {result.status}")
+    _dots(axes[0], result.start, _START, "start", size=6)
+    _dots(axes[0], result.points, _POINTS, "fit", size=6)
+    axes[0].legend(
+        loc="upper center", bbox_to_anchor=(0.5, 0), ncols=2, frameon=False, fontsize=8, markerscale=2
+    )
+    _show(axes[1], result.reconstruction(image), title="reconstruction")
+    if result.trace:
+        _costs(axes[2], result)
+    return figure
+
+
+def plot_overlay(image: Image, points: Floats) -> Figure:
+    """Nothing but the image and the landmarks `(v, 2)` on it."""
+    height, width = image.shape[:2]
+    inches = 6 / max(height, width)
+    figure = Figure(figsize=(max(0.1, inches * width), max(0.1, inches * height)))
+    axis = figure.add_axes((0, 0, 1, 1))
+    _show(axis, image)
+    _dots(axis, points, _POINTS, size=12)
+    axis.set(xlim=(-0.5, width - 0.5), ylim=(height - 0.5, -0.5))
+    return figure
+
+
+def _costs(axis: Axes, result: FitResult) -> None:
+    done = 0
+    for level, colour in zip(result.trace, _COLOURS * len(result.trace), strict=False):
+        steps = done + np.arange(len(level.costs))
+        axis.plot(steps, level.costs, color=colour, marker="o", markersize=3, label=f"scale {level.scale:g}")
+        done += max(0, len(level.costs) - 1)
+    axis.set_title("cost", fontsize=9)
+    axis.set_xlabel("iteration", fontsize=9)
+    axis.tick_params(labelsize=8)
+    axis.grid(alpha=0.3)
+    axis.legend(fontsize=8)
+
+
 def _cumulative(axis: Axes, variances: Float64, total: float, label: str, colour: str) -> None:
     explained = np.concatenate([[0], np.cumsum(variances)]) / max(total, 1e-300)
     axis.plot(explained, color=colour, label=label, marker="o" if len(variances) < 20 else None, markersize=3)
@@ -117,6 +171,12 @@ def _show(axis: Axes, image: Image, points: Floats | None = None, title: str = "
     axis.imshow(picture / whitest, cmap="gray", vmin=0, vmax=1, interpolation="antialiased")
     axis.set_axis_off()
     if points is not None:
-        axis.scatter(points[:, 0], points[:, 1], s=3, color=_POINTS, edgecolors="black", linewidths=0.25)
+        _dots(axis, points, _POINTS)
     if title:
         axis.set_title(title, fontsize=9)
+
+
+def _dots(axis: Axes, points: Floats, colour: str, label: str | None = None, size: float = 3) -> None:
+    axis.scatter(
+        points[:, 0], points[:, 1], s=size, color=colour, edgecolors="black", linewidths=0.25, label=label
+    )

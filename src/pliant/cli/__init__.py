@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from pliant.cli.demo import demo
+from pliant.cli.evaluate import evaluate
+from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.synthetic import synthetic
 from pliant.cli.train import train
@@ -21,7 +23,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, inspect, synthetic):
+for command in (demo, train, fit, evaluate, inspect, synthetic):
     app.command()(command)
 
 

@@ -28,7 +28,7 @@ class InvalidDataset(ValueError):
         self.problems = tuple(problems)
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
         super().__init__(
-            f"{found} found in {samples} samples (skip_invalid or --skip-invalid trains on the rest):\n"
+            f"{found} found in {samples} samples (skip_invalid or --skip-invalid goes on without them):\n"
             + "\n".join(f"  {problem}" for problem in problems)
         )
 

@@ -63,7 +63,7 @@ def shares(composition: Composition) -> Float64:
 
 def spread(composition: Composition, parameters: int) -> Float64:
     """T `(2n, k)`: from the unknowns to (dp, dq)."""
-    return np.kron(shares(composition), np.eye(parameters))
+    return np.asarray(np.kron(shares(composition), np.eye(parameters)), dtype=np.float64)
 
 
 def update(

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.fitting.system import System
+from pliant.kernels.system import System
 from pliant.shape import SIMILARITY
 
 Prior = Literal["none", "ridge", "map"]

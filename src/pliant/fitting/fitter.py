@@ -16,7 +16,7 @@ import numpy as np
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import View, feature_view, scale_to_frame
 from pliant.appearance.subspace import Subspace, restrict
-from pliant.arrays import Float64, Floats, Image, Int32
+from pliant.arrays import Float32, Float64, Floats, Image, Int32
 from pliant.data.dataset import Sample
 from pliant.data.images import as_image, read_image
 from pliant.fitting.algorithm import Algorithm
@@ -25,7 +25,7 @@ from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, ite
 from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.start import start_points
 from pliant.model import Level, Model
-from pliant.motion import Order
+from pliant.motion import Order, PiecewiseAffine
 
 DEFAULT_ALGORITHM = "po-asy-gn"
 _MARGIN = 0.3
@@ -232,6 +232,7 @@ def read(source: ImageSource) -> Image:
 def make_kernel(device: str, level: Level, subspace: Subspace, pixels: Int32 | None, jobs: int) -> Kernel:
     """What touches the pixels: `cpu` is compiled, `reference` is NumPy."""
     makers: dict[str, Callable[[], Kernel]] = {
+        "cpu": lambda: _compiled(level, subspace, pixels, jobs),
         "reference": lambda: _reference(level, subspace, pixels),
     }
     if device not in makers:
@@ -245,6 +246,16 @@ def _reference(level: Level, subspace: Subspace, pixels: Int32 | None) -> Kernel
     return ReferenceKernel(level, subspace, pixels)
 
 
+def _compiled(level: Level, subspace: Subspace, pixels: Int32 | None, jobs: int) -> Kernel:
+    from pliant.kernels.cpu import CpuKernel
+    from pliant.kernels.reference import ReferenceKernel
+
+    if isinstance(level.motion, PiecewiseAffine):
+        return CpuKernel(level, subspace, pixels, jobs)
+    # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
+    return ReferenceKernel(level, subspace, pixels, np.float32)
+
+
 def _weights(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
     weights = weigh(algorithm.cost, level.shape.eigenvalues, subspace.variances, subspace.noise)
     if algorithm.cost == SSD("ridge"):
@@ -254,7 +265,7 @@ def _weights(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
 
 
 def _first_coordinates(
-    problem: Problem, subspace: Subspace, pixels: list[Float64], shapes: Float64
+    problem: Problem, subspace: Subspace, pixels: list[Float32], shapes: Float64
 ) -> Float64:
     """The best appearance for the start, if it is an unknown; nothing for project-out."""
     weights = problem.weights
@@ -265,7 +276,7 @@ def _first_coordinates(
 
 
 def _appearance(
-    problem: Problem, subspace: Subspace, ended: Iterated, pixels: list[Float64], shapes: Float64
+    problem: Problem, subspace: Subspace, ended: Iterated, pixels: list[Float32], shapes: Float64
 ) -> Float64:
     """The model's appearance parameters `(B, m)`; project-out finds them afterwards."""
     solved = problem.weights.solves_appearance

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Forward, Inverse, update
 from pliant.fitting.cost import Weights
 from pliant.fitting.method import Newton, quadratic, solve
-from pliant.fitting.system import Needs, System
+from pliant.kernels.system import Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
 from pliant.shape import SIMILARITY, ShapeModel
@@ -164,12 +164,15 @@ def iterate(
 
 def needs_of(problem: Problem) -> Needs:
     """Which inner products the algorithm looks at."""
-    algorithm, weights = problem.algorithm, problem.weights
-    newton = isinstance(algorithm.method, Newton)
+    method, composition, weights = problem.algorithm.method, problem.algorithm.composition, problem.weights
+    newton = isinstance(method, Newton)
+    model = not isinstance(composition, Forward)
+    moving = isinstance(method, Newton) and method.variant != "printed" and weights.solves_appearance and model
     return Needs(
-        image=not isinstance(algorithm.composition, Inverse),
-        model=not isinstance(algorithm.composition, Forward),
+        image=not isinstance(composition, Inverse),
+        model=model,
         curvature=(weights.residual, weights.appearance) if newton else None,
+        moving_basis=moving,
     )
 
 
@@ -180,7 +183,7 @@ def _increments(problem: Problem, system: System, p: Float64, c: Float64) -> tup
         jacobian = update_jacobian(problem.motion, problem.shape, p)
     if not isinstance(method, Newton):
         return solve(method, quadratic(system, weights, composition, p, c, jacobian))
-    curved = "printed" if method.variant == "printed" else "derived"
+    curved: Literal["derived", "printed"] = "printed" if method.variant == "printed" else "derived"
     model = quadratic(system, weights, composition, p, c, jacobian, curved)
     if method.variant != "safe":
         return solve(method, model)
@@ -190,7 +193,7 @@ def _increments(problem: Problem, system: System, p: Float64, c: Float64) -> tup
 def mahalanobis(shape: ShapeModel, parameters: Floats) -> Float64:
     """Distance of shapes `(..., n)` from the mean, in deviations, per root of the number of modes."""
     modes = parameters[..., SIMILARITY:]
-    return np.sqrt(np.sum(modes**2 / shape.eigenvalues, axis=-1) / max(shape.modes, 1))
+    return np.asarray(np.sqrt(np.sum(modes**2 / shape.eigenvalues, axis=-1) / max(shape.modes, 1)))
 
 
 def clamped(shape: ShapeModel, parameters: Float64, limit: float) -> Float64:

@@ -19,7 +19,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.fitting.composition import Composition, spread
 from pliant.fitting.cost import Weights
-from pliant.fitting.system import System
+from pliant.kernels.system import System
 
 _SINGULAR = 1e-9
 """Eigenvalues below this share of the largest are taken for zero."""
@@ -147,12 +147,12 @@ def _curvature(system: System, composition: Composition, T: Float64, sign: str) 
     if image is None or model is None:
         raise ValueError("this kernel was not asked for the curvature that Newton's method needs.")
     if sign == "derived":
-        return T.T @ _two_by_two(image, np.zeros_like(image), -model) @ T
+        return np.asarray(T.T @ _two_by_two(image, np.zeros_like(image), -model) @ T)
     # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (tables 9 and 10).
     n = image.shape[-1]
     share = np.abs(T)
     if T.shape[1] == n:
-        return share[0, 0] * image + share[n, 0] * model
+        return np.asarray(share[0, 0] * image + share[n, 0] * model)
     return _two_by_two(image, np.zeros_like(image), model)
 
 
@@ -237,7 +237,7 @@ def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
 
 def least_norm(matrix: Float64, right: Float64) -> Float64:
     """Solutions `(B, k)` of symmetric systems `(B, k, k)` by the pseudo-inverse: never an exception."""
-    finite = np.isfinite(matrix).all(axis=(-2, -1)) & np.isfinite(right).all(axis=-1)
+    finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)) & np.isfinite(right).all(axis=-1))
     safe = np.where(finite[:, None, None], matrix, np.eye(matrix.shape[-1]))
     values, vectors = np.linalg.eigh((safe + np.swapaxes(safe, -1, -2)) / 2)
     cut = _SINGULAR * np.max(np.abs(values), axis=-1, keepdims=True)

@@ -25,7 +25,7 @@ def start_points(model: Model, start: Floats) -> Float64:
         raise ValueError("the start has coordinates that are not finite numbers.")
     if shape_size(start) < 1:
         raise ValueError("the start has no size: all of its points lie within one pixel.")
-    return start
+    return np.asarray(start, dtype=np.float64)
 
 
 def from_box(model: Model, box: Floats) -> Float64:

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats, Int32
-from pliant.fitting.system import Needs, System
+from pliant.kernels.system import Needs, System
 from pliant.model import Level
 from pliant.motion import jacobian
 
@@ -61,7 +61,7 @@ class ReferenceKernel:
             model_curvature=curvature(
                 frame.gradient(slopes_a)[:, :, chosen] if needs.model else 0 * y, y, self._W
             ),
-            basis_curvature=self._basis_curvature(r),
+            basis_curvature=self._basis_curvature(r) if needs.moving_basis else None,
         )
 
     def _warped(self, image: Float32, shape: Floats) -> Floats:
@@ -95,12 +95,12 @@ class ReferenceKernel:
 
     @cached_property
     def _basis(self) -> Floats:
-        return self.subspace.basis.astype(self.dtype)
+        return np.asarray(self.subspace.basis, dtype=self.dtype)
 
 
 def along_warp(slopes: Floats, W: Floats) -> Floats:
     """Derivatives `(f c, n)` by the warp's parameters: slopes `(2, f, c)` times dW/dp `(f, 2, n)`."""
-    return np.einsum("afc,fan->fcn", slopes, W).reshape(-1, W.shape[-1])
+    return np.asarray(np.einsum("afc,fan->fcn", slopes, W).reshape(-1, W.shape[-1]))
 
 
 def inner_products(r: Floats, basis: Floats, Ji: Floats, Ja: Floats) -> System:
@@ -137,4 +137,4 @@ def bilinear(image: Floats, positions: Floats) -> Floats:
     u, v = (x - left)[:, None], (y - top)[:, None]
     upper = (1 - u) * image[top, left] + u * image[top, right]
     lower = (1 - u) * image[bottom, left] + u * image[bottom, right]
-    return (1 - v) * upper + v * lower
+    return np.asarray((1 - v) * upper + v * lower)

@@ -87,12 +87,14 @@ class Frame:
     def gradient_adjoint(self, slopes: Floats) -> Floats:
         """The transpose of `gradient`: from `(..., 2, f, c)` to `(..., f, c)`."""
         neighbours, weights = self.stencil
-        out = np.zeros((*slopes.shape[:-3], *slopes.shape[-2:]), dtype=slopes.dtype)
+        by_pixel = np.moveaxis(slopes, -2, 0)
+        out = np.zeros((by_pixel.shape[0], *by_pixel.shape[1:-2], by_pixel.shape[-1]), dtype=slopes.dtype)
         for axis in (0, 1):
-            weighted = weights[axis][:, None] * slopes[..., axis, :, :]
-            np.add.at(out, (..., neighbours[axis, 1], slice(None)), weighted)
-            np.subtract.at(out, (..., neighbours[axis, 0], slice(None)), weighted)
-        return out
+            one = by_pixel[..., axis, :]
+            weighted = one * weights[axis].reshape(-1, *(1,) * (one.ndim - 1))
+            np.add.at(out, neighbours[axis, 1], weighted)
+            np.subtract.at(out, neighbours[axis, 0], weighted)
+        return np.moveaxis(out, 0, -2)
 
     def sample(self, fraction: float) -> Int32:
         """Rows of a share of the pixels, spread evenly, ordered like the pixels; smaller shares are nested.

@@ -18,12 +18,13 @@ class Needs:
     """Which derivatives an algorithm looks at.
 
     `curvature` asks for second derivatives along y = w0 r - A diag(w) A'r, the residual in the
-    algorithm's metric, given as (w0, w `(m,)`).
+    algorithm's metric, given as (w0, w `(m,)`); `moving_basis` asks for JA'r beside it.
     """
 
     image: bool = True
     model: bool = True
     curvature: tuple[float, Float64] | None = None
+    moving_basis: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,267 @@
+"""`pliant fit`: from a model and images to landmark files, a table and pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pliant.arrays import Float64, Floats, Image
+    from pliant.fitting.result import FitResult
+
+_CENTRE = 0.6
+"""Share of the image's smaller side that the default start fills."""
+
+COLUMNS = ("image", "status", "reason", "cost", "iterations", "seconds")
+
+
+class Start(StrEnum):
+    """Where fits begin, if not at boxes."""
+
+    CENTRE = "centre"
+    LANDMARKS = "landmarks"
+
+
+def fit(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    images: Annotated[list[str], typer.Argument(help="Images, patterns such as 'faces/*.jpg', or folders.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
+    boxes: Annotated[
+        Path | None,
+        typer.Option(help="Where the object is: a CSV of image,left,top,right,bottom.", exists=True),
+    ] = None,
+    start: Annotated[
+        Start | None,
+        typer.Option(
+            help="Without boxes. centre, the default: the mean shape in the middle, filling 60 % of the smaller "
+            "side, which is good only for images cropped to the object. landmarks: the landmark file beside "
+            "each image."
+        ),
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "po-asy-gn",
+    iterations: Annotated[
+        str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
+    ] = None,
+    sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 1.0,
+    draw: Annotated[bool, typer.Option(help="Write a picture of every fit.")] = True,
+    device: Annotated[str, typer.Option(help="What computes: cpu, or reference (slow, for checks).")] = "cpu",
+    jobs: Annotated[int | None, typer.Option(help="Threads; all cores if not given.", min=1)] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+) -> None:
+    """Fit a model to images: writes NAME.pts and NAME.png for each, and fits.csv about all, into a folder.
+
+    An image that cannot be fitted is a row of fits.csv with the reason, and does not stop the others.
+    """
+    import csv
+    from itertools import tee
+
+    import pliant
+    from pliant.fitting.fitter import fit_all, make_fitter
+    from pliant.fitting.result import failed
+    from pliant.fitting.start import read_boxes
+    from pliant.progress import Progress
+
+    if boxes is not None and start is not None:
+        raise ValueError("--boxes and --start both say where to start: give one of them.")
+    fitter = make_fitter(
+        pliant.load(model),
+        algorithm=algorithm,
+        iterations=whole_numbers("--iterations", iterations),
+        sampling=sampling,
+        device=device,
+        jobs=jobs,
+        trace=False,
+    )
+    files = _find(images)
+    names = _names(files)
+    _check_output(output, files, names)
+    where = _starts(start or Start.CENTRE, None if boxes is None else (boxes, read_boxes(boxes)))
+
+    output.mkdir(parents=True, exist_ok=True)
+    # The fitter takes images in blocks, ahead of the results: tee holds those between the two, and no others.
+    ahead, tasks = tee(_tasks(files, where))
+    results = fit_all(fitter, ((task.image, task.start) for task in ahead if isinstance(task, _Ready)))
+    reasons: list[str] = []
+    with (
+        Progress(False if quiet else None) as bar,
+        open(output / "fits.csv", "w", newline="", encoding="utf-8") as table,
+    ):
+        advance = bar.start("fitting images", len(files))
+        rows = csv.writer(table)
+        rows.writerow(COLUMNS)
+        for file, name, task in zip(files, names, tasks, strict=True):
+            # What an earlier run left is not to be taken for this one's.
+            for stale in (output / f"{name}.pts", output / f"{name}.png"):
+                stale.unlink(missing_ok=True)
+            if isinstance(task, _Ready):
+                result = next(results)
+            else:
+                result = failed(fitter.model, str(fitter.algorithm), None, task.reason)
+            reason = result.reason.removeprefix(f"{file}: ")
+            if reason:
+                reasons.append(f"{file}: {reason}")
+            elif isinstance(task, _Ready):
+                _write(output / name, result, task.image, draw)
+            rows.writerow(_row(file, result, reason))
+            advance()
+    fitted = len(files) - len(reasons)
+    if not fitted:
+        raise ValueError(f"no image could be fitted; {output / 'fits.csv'} says why. The first: {reasons[0]}")
+    if not quiet:
+        unfitted = f", which says why {len(reasons)} could not be" if reasons else ""
+        typer.echo(f"fitted {fitted} of {len(files)} images; wrote {output / 'fits.csv'}{unfitted}")
+
+
+def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
+    """`24,16` as a list, and one number alone as itself, for every level."""
+    if text is None:
+        return None
+    try:
+        values = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"{option} takes whole numbers with commas between them, such as 24,16, not '{text}'."
+        ) from None
+    return values[0] if len(values) == 1 else values
+
+
+@dataclass(frozen=True)
+class _Ready:
+    image: Image
+    start: Floats
+
+
+@dataclass(frozen=True)
+class _Unusable:
+    reason: str
+
+
+def _tasks(files: Sequence[Path], where: Callable[[Path, Image], Floats]) -> Iterator[_Ready | _Unusable]:
+    """Images as they are needed, each with its start; what is wrong with one is said in its place."""
+    from pliant.data.images import read_image
+
+    for file in files:
+        try:
+            image = read_image(file)
+            yield _Ready(image, where(file, image))
+        except (ValueError, OSError) as error:
+            yield _Unusable(str(error))
+
+
+def _starts(start: Start, boxes: tuple[Path, dict[str, Float64]] | None) -> Callable[[Path, Image], Floats]:
+    """The function that gives the start of an image: a box or a shape."""
+    if boxes is not None:
+        source, known = boxes
+        by_path = {PurePath(name): box for name, box in known.items()}
+        return lambda file, image: _box_of(file, source, by_path)
+    return _landmarks_beside if start is Start.LANDMARKS else _centre
+
+
+def _box_of(file: Path, source: Path, boxes: dict[PurePath, Float64]) -> Float64:
+    """The box of the longest name in the CSV that the path ends with: with folders, or without."""
+    parts = file.absolute().parts
+    for first in range(len(parts)):
+        box = boxes.get(PurePath(*parts[first:]))
+        if box is not None:
+            return box
+    raise ValueError(f"{file}: {source} has no box for this image.")
+
+
+def _landmarks_beside(file: Path, image: Image) -> Float64:
+    from pliant.data.formats import formats_by_extension, read_landmarks
+
+    for extension in formats_by_extension():
+        if file.with_suffix(extension).is_file():
+            return read_landmarks(file.with_suffix(extension))
+    raise ValueError(f"{file}: there is no landmark file beside this image to start from.")
+
+
+def _centre(file: Path, image: Image) -> Float64:
+    import numpy as np
+
+    height, width = image.shape[:2]
+    half = _CENTRE * min(height, width) / 2
+    if 2 * half < 2:
+        raise ValueError(f"{file}: {width} x {height} pixels are too few to find anything in.")
+    x, y = (width - 1) / 2, (height - 1) / 2
+    return np.array([x - half, y - half, x + half, y + half])
+
+
+def _find(arguments: Sequence[str]) -> list[Path]:
+    """The images that the arguments name, each once; folders and patterns in the order of their names."""
+    from glob import glob
+
+    from pliant.data.images import EXTENSIONS
+
+    def is_image(path: Path) -> bool:
+        return path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
+
+    found: list[Path] = []
+    for argument in arguments:
+        path = Path(argument)
+        if path.is_dir():
+            several = sorted(file for file in path.iterdir() if file.is_file() and is_image(file))
+            if not several:
+                raise ValueError(f"{path}: there are no images in this folder.")
+        elif path.exists():
+            several = [path]
+        else:
+            several = sorted(Path(name) for name in glob(argument, recursive=True) if is_image(Path(name)))
+            if not several:
+                raise ValueError(
+                    f"{argument}: there is no such image or folder, and no image of that pattern."
+                )
+        found += several
+    unique: dict[Path, Path] = {}
+    for file in found:
+        unique.setdefault(file.resolve(), file)
+    return list(unique.values())
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """What the files of each image are called: its name, with its folder where two would be alike."""
+    shared = Counter(file.stem.casefold() for file in files)
+    names = [
+        file.stem if shared[file.stem.casefold()] == 1 else f"{file.absolute().parent.name}-{file.stem}"
+        for file in files
+    ]
+    first: dict[str, Path] = {}
+    for file, name in zip(files, names, strict=True):
+        other = first.setdefault(name.casefold(), file)
+        if other is not file:
+            raise ValueError(f"{other} and {file} would both be written to {name}.pts: fit them separately.")
+    return names
+
+
+def _check_output(output: Path, files: Sequence[Path], names: Sequence[str]) -> None:
+    """Refuse to replace anything but the files of an earlier fit."""
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output}: this is a file, and a folder is needed to write to.")
+    inputs = {file.resolve() for file in files}
+    earlier = (output / "fits.csv").is_file()
+    for name in names:
+        for target in (output / f"{name}.pts", output / f"{name}.png"):
+            if target.resolve() in inputs or (target.exists() and not earlier):
+                raise ValueError(f"{target} would be replaced: write to another folder.")
+
+
+def _write(target: Path, result: FitResult, image: Image, draw: bool) -> None:
+    from pliant.data.formats import write_landmarks
+    from pliant.plots import plot_overlay
+
+    write_landmarks(f"{target}.pts", result.points)
+    if draw:
+        plot_overlay(image, result.points).savefig(f"{target}.png", dpi=100)
+
+
+def _row(file: Path, result: FitResult, reason: str) -> tuple[object, ...]:
+    """The values of COLUMNS."""
+    if reason:
+        return file, result.status, reason, "", "", ""
+    return file, result.status, "", f"{result.cost:.8g}", result.iterations, f"{result.seconds:.4f}"

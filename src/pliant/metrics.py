@@ -1,0 +1,76 @@
+"""How far fitted points are from the truth, and how a set of such errors is summed up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+
+from pliant.arrays import Floats, Int32
+from pliant.shape import shape_size
+
+BOUNDS = (0.02, 0.03, 0.04)
+"""Errors below which the paper's tables count a fit."""
+
+_NAMED = {"interior49": (68, "17-59,61-63,65-67")}
+"""Subsets with a name: for how many landmarks they are, and which these are."""
+
+
+def point_subset(text: str, landmarks: int) -> Int32:
+    """Landmark numbers `(k,)` from 0: `all`, ranges such as `17-59,61-63,65-67`, or `interior49` of 68."""
+    name = text.strip().lower()
+    if name == "all":
+        return np.arange(landmarks, dtype=np.int32)
+    if name in _NAMED:
+        made_for, name = _NAMED[name]
+        if landmarks != made_for:
+            raise ValueError(
+                f"points = '{text}' is meant for {made_for} landmarks, and there are {landmarks}."
+            )
+    chosen: set[int] = set()
+    for part in name.split(","):
+        found = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part)
+        if found is None:
+            raise ValueError(
+                f"points = '{text}' is neither 'all' nor {' nor '.join(map(repr, _NAMED))}, nor numbers and "
+                "ranges such as 17-59,61,65-67."
+            )
+        first, last = int(found[1]), int(found[2] or found[1])
+        if last < first:
+            raise ValueError(f"points = '{text}': the range {part.strip()} runs backwards.")
+        if last >= landmarks:
+            raise ValueError(
+                f"points = '{text}': there is no landmark {last}; they are numbered from 0 to {landmarks - 1}."
+            )
+        chosen.update(range(first, last + 1))
+    return np.array(sorted(chosen), dtype=np.int32)
+
+
+def normalised_error(points: Floats, truth: Floats, subset: Int32) -> float:
+    """Mean distance between `points (v, 2)` and `truth (v, 2)` at the landmarks `subset (k,)`, over the size.
+
+    The size is that of the whole truth, so that errors over different subsets can be compared.
+    """
+    distances = np.linalg.norm(points[subset] - truth[subset], axis=-1)
+    return float(np.mean(distances) / shape_size(truth))
+
+
+def summarise(errors: Iterable[float]) -> dict[str, float]:
+    """Shares below the bounds, and mean, standard deviation and median of the errors that are finite.
+
+    An error that is not finite is below no bound; without any finite error the last three are nan.
+    """
+    values = np.fromiter(errors, dtype=np.float64)
+    if not len(values):
+        raise ValueError("there are no errors to sum up.")
+    finite = values[np.isfinite(values)]
+    shares = {f"lt_{bound}": float(np.mean(values < bound)) for bound in BOUNDS}
+    if not len(finite):
+        return {**shares, "mean": np.nan, "std": np.nan, "median": np.nan}
+    return {
+        **shares,
+        "mean": float(np.mean(finite)),
+        "std": float(np.std(finite)),
+        "median": float(np.median(finite)),
+    }
