@@ -155,6 +155,7 @@ def _costs(axis: Axes, result: FitResult) -> None:
     axis.set_title("cost", fontsize=9)
     axis.set_xlabel("iteration", fontsize=9)
     axis.tick_params(labelsize=8)
+    axis.locator_params(axis="x", integer=True)
     axis.grid(alpha=0.3)
     axis.legend(fontsize=8)
 

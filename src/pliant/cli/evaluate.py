@@ -79,7 +79,9 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     shares = [key for key in rows[0] if key.startswith("lt_")]
-    table = Table("algorithm")
+    table = Table()
+    # A name that is cut off could not be typed again: a long one goes on in the next line.
+    table.add_column("algorithm", overflow="fold")
     for title in (*(key.replace("lt_", "<") for key in shares), "mean", "std", "median", "ms"):
         table.add_column(title, justify="right")
     for row in rows:

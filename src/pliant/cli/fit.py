@@ -83,11 +83,14 @@ def fit(
     _check_output(output, files, names)
     where = _starts(start or Start.CENTRE, None if boxes is None else (boxes, read_boxes(boxes)))
 
+    # Before anything is written: this is where a device that is not there shows.
+    _ = fitter.prepared
     output.mkdir(parents=True, exist_ok=True)
     # The fitter takes images in blocks, ahead of the results: tee holds those between the two, and no others.
     ahead, tasks = tee(_tasks(files, where))
     results = fit_all(fitter, ((task.image, task.start) for task in ahead if isinstance(task, _Ready)))
     reasons: list[str] = []
+    doubtful = 0
     with (
         Progress(False if quiet else None) as bar,
         open(output / "fits.csv", "w", newline="", encoding="utf-8") as table,
@@ -107,6 +110,7 @@ def fit(
             if reason:
                 reasons.append(f"{file}: {reason}")
             elif isinstance(task, _Ready):
+                doubtful += not result.ok
                 _write(output / name, result, task.image, draw)
             rows.writerow(_row(file, result, reason))
             advance()
@@ -114,8 +118,11 @@ def fit(
     if not fitted:
         raise ValueError(f"no image could be fitted; {output / 'fits.csv'} says why. The first: {reasons[0]}")
     if not quiet:
-        unfitted = f", which says why {len(reasons)} could not be" if reasons else ""
-        typer.echo(f"fitted {fitted} of {len(files)} images; wrote {output / 'fits.csv'}{unfitted}")
+        typer.echo(f"fitted {fitted} of {len(files)} images; wrote {output / 'fits.csv'}")
+        if reasons:
+            typer.echo(f"{len(reasons)} could not be fitted: the column reason says why")
+        if doubtful:
+            typer.echo(f"{doubtful} fits are doubtful: the column status says how they ended")
 
 
 def whole_numbers(option: str, text: str | None) -> int | list[int] | None:

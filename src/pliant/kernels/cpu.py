@@ -116,8 +116,7 @@ class CpuKernel:
             whole = [self._whole_warped(*item) for item in zip(images, shapes, strict=True)]
             image_side = S.T @ self._bends(whole, y) @ S
         if needs.model:
-            whole = [self._whole_modelled(row) for row in c]
-            model_side = S.T @ self._bends(whole, y) @ S
+            model_side = S.T @ self._bends(list(self._whole_modelled(c)), y) @ S
         moving = None
         if needs.moving_basis:
             # JA'r = JA'e - JA'A c: the first by two passes over the slopes of A, the second is known.
@@ -139,11 +138,12 @@ class CpuKernel:
         return mesh_loops.warp(image, np.asarray(shape, dtype=np.float64), motion.vertices, motion.weights)
 
     def _whole_modelled(self, c: Floats) -> Float32:
-        """The model's appearance on the whole frame `(f, c)`."""
+        """The model's appearance on the whole frame `(b, f, c)`."""
         appearance = self.level.appearance
-        parameters = self.subspace.model_parameters(c).astype(np.float32)
-        values = appearance.mean + parameters @ appearance.components if np.any(c) else appearance.mean
-        return np.ascontiguousarray(values.reshape(-1, self.level.channels), dtype=np.float32)
+        values = np.broadcast_to(appearance.mean, (len(c), len(appearance.mean)))
+        if np.any(c):
+            values = values + self.subspace.model_parameters(c).astype(np.float32) @ appearance.components
+        return np.asarray(values.reshape(len(c), -1, self.level.channels), dtype=np.float32)
 
     def _slopes(self, warped: Sequence[Float32]) -> Float32:
         places, size = self._layout.places, self._layout.size
@@ -158,7 +158,7 @@ class CpuKernel:
             basis = self._slope_basis
             moved = c.astype(np.float32) @ basis.reshape(len(basis), -1)
             return mean + moved.reshape(len(c), *mean.shape)
-        return self._slopes([self._whole_modelled(row) for row in c])
+        return self._slopes(list(self._whole_modelled(c)))
 
     def _basis_model(self, c: Floats) -> Float64:
         """A'Ja `(b, m, n)`: linear in c, and no pixel is needed."""
@@ -198,7 +198,7 @@ class CpuKernel:
         if slopes is None:
             mesh_loops.values_over_basis(panels, starts, e, E)
         else:
-            run = mesh_loops.pass_over_basis(self.level.channels)
+            run = mesh_loops.pass_over_basis(self.level.channels, _PANEL)
             run(panels, starts, corners, weights, np.ascontiguousarray(slopes), e, G, E)
         return G, E
 

@@ -102,13 +102,24 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
     """G'G `(2v, 2v)` from products `(4, p)` and barycentric weights `(3, p)`, panel by panel."""
     out = np.zeros((size, size))
     for panel in range(len(starts) - 1):
+        first, last = starts[panel], starts[panel + 1]
+        xx, xy, yx, yy = products[0, first:last], products[1, first:last], products[2, first:last], products[3, first:last]
         for i in range(3):
+            one = weights[i, first:last]
             for j in range(3):
-                for term in range(4):
-                    total = np.float32(0)
-                    for q in range(starts[panel], starts[panel + 1]):
-                        total += weights[i, q] * weights[j, q] * products[term, q]
-                    out[2 * corners[panel, i] + term // 2, 2 * corners[panel, j] + term % 2] += total
+                two = weights[j, first:last]
+                sum_xx = sum_xy = sum_yx = sum_yy = np.float32(0)
+                for q in range(last - first):
+                    weight = one[q] * two[q]
+                    sum_xx += weight * xx[q]
+                    sum_xy += weight * xy[q]
+                    sum_yx += weight * yx[q]
+                    sum_yy += weight * yy[q]
+                row, column = 2 * corners[panel, i], 2 * corners[panel, j]
+                out[row, column] += sum_xx
+                out[row, column + 1] += sum_xy
+                out[row + 1, column] += sum_yx
+                out[row + 1, column + 1] += sum_yy
     return out
 
 
@@ -125,21 +136,26 @@ def moments(
             for q in range(length):
                 sums[axis, q] += one[axis, channel, q] * values[channel, q]
     for panel in range(len(starts) - 1):
+        first, last = starts[panel], starts[panel + 1]
+        x, y = sums[0, first:last], sums[1, first:last]
         for i in range(3):
-            for axis in range(2):
-                total = np.float32(0)
-                for q in range(starts[panel], starts[panel + 1]):
-                    total += weights[i, q] * sums[axis, q]
-                out[2 * corners[panel, i] + axis] += total
+            weight = weights[i, first:last]
+            sum_x = sum_y = np.float32(0)
+            for q in range(last - first):
+                sum_x += weight[q] * x[q]
+                sum_y += weight[q] * y[q]
+            out[2 * corners[panel, i]] += sum_x
+            out[2 * corners[panel, i] + 1] += sum_y
     return out
 
 
 @cache
-def pass_over_basis(channels: int) -> Callable[..., None]:
-    """The loop over A, compiled for a number of channels: `(panels, starts, corners, weights, slopes, e, G, E)`.
+def pass_over_basis(channels: int, widest: int) -> Callable[..., None]:
+    """The loop over A for a number of channels and panels of at most `widest` pixels.
 
-    `panels (m * c * p,)` holds A; `slopes (b, 2, c, p)` and `e (b, c, p)` are the images'. Adds A'G to
-    `G (b, 2v, m)` and A'e to `E (b, m)`. Components go in pairs, so that each slope is loaded once for two.
+    Called as run(panels, starts, corners, weights, slopes, e, G, E): `panels (m * c * p,)` holds A;
+    `slopes (b, 2, c, p)` and `e (b, c, p)` are the images'; A'G is added to `G (b, 2v, m)` and A'e to
+    `E (b, m)`. Slopes are copied to a buffer of known shape first: only then is the inner loop vectorised.
     """
 
     @njit(cache=True, nogil=True, fastmath=True)
@@ -148,76 +164,63 @@ def pass_over_basis(channels: int) -> Callable[..., None]:
     ) -> None:
         modes = E.shape[1]
         zero = np.float32(0)
+        buffer = np.zeros((3, channels, widest), dtype=np.float32)
+        shares = np.zeros((3, widest), dtype=np.float32)
+        gx, gy, value = buffer[0], buffer[1], buffer[2]
+        w0, w1, w2 = shares[0], shares[1], shares[2]
         for panel in range(len(starts) - 1):
-            first, length = starts[panel], starts[panel + 1] - starts[panel]
-            block = first * modes * channels
+            first, last = starts[panel], starts[panel + 1]
+            length = last - first
+            block = panels[first * modes * channels : last * modes * channels].reshape((modes, channels, length))
+            for corner in range(3):
+                for q in range(length):
+                    shares[corner, q] = weights[corner, first + q]
+            c0, c1, c2 = 2 * corners[panel, 0], 2 * corners[panel, 1], 2 * corners[panel, 2]
             for b in range(len(e)):
-                for k in range(0, modes, 2):
-                    here = block + k * channels * length
-                    # The last of an odd number of components is its own partner.
-                    there = here + channels * length if k + 1 < modes else here
-                    x0 = x1 = x2 = y0 = y1 = y2 = s = zero
-                    u0 = u1 = u2 = v0 = v1 = v2 = t = zero
+                for channel in range(channels):
                     for q in range(length):
-                        ax = ay = ae = bx = by = be = zero
+                        gx[channel, q] = slopes[b, 0, channel, first + q]
+                        gy[channel, q] = slopes[b, 1, channel, first + q]
+                        value[channel, q] = e[b, channel, first + q]
+                for k in range(modes):
+                    component = block[k]
+                    x0 = x1 = x2 = y0 = y1 = y2 = total = zero
+                    for q in range(length):
+                        x = y = r = zero
                         for channel in range(channels):
-                            one = panels[here + channel * length + q]
-                            two = panels[there + channel * length + q]
-                            gx = slopes[b, 0, channel, first + q]
-                            gy = slopes[b, 1, channel, first + q]
-                            value = e[b, channel, first + q]
-                            ax += one * gx
-                            ay += one * gy
-                            ae += one * value
-                            bx += two * gx
-                            by += two * gy
-                            be += two * value
-                        w0, w1, w2 = weights[0, first + q], weights[1, first + q], weights[2, first + q]
-                        x0 += w0 * ax
-                        x1 += w1 * ax
-                        x2 += w2 * ax
-                        y0 += w0 * ay
-                        y1 += w1 * ay
-                        y2 += w2 * ay
-                        s += ae
-                        u0 += w0 * bx
-                        u1 += w1 * bx
-                        u2 += w2 * bx
-                        v0 += w0 * by
-                        v1 += w1 * by
-                        v2 += w2 * by
-                        t += be
-                    c0, c1, c2 = 2 * corners[panel, 0], 2 * corners[panel, 1], 2 * corners[panel, 2]
+                            x += component[channel, q] * gx[channel, q]
+                            y += component[channel, q] * gy[channel, q]
+                            r += component[channel, q] * value[channel, q]
+                        x0 += w0[q] * x
+                        x1 += w1[q] * x
+                        x2 += w2[q] * x
+                        y0 += w0[q] * y
+                        y1 += w1[q] * y
+                        y2 += w2[q] * y
+                        total += r
                     G[b, c0, k] += x0
                     G[b, c1, k] += x1
                     G[b, c2, k] += x2
                     G[b, c0 + 1, k] += y0
                     G[b, c1 + 1, k] += y1
                     G[b, c2 + 1, k] += y2
-                    E[b, k] += s
-                    if k + 1 < modes:
-                        G[b, c0, k + 1] += u0
-                        G[b, c1, k + 1] += u1
-                        G[b, c2, k + 1] += u2
-                        G[b, c0 + 1, k + 1] += v0
-                        G[b, c1 + 1, k + 1] += v1
-                        G[b, c2 + 1, k + 1] += v2
-                        E[b, k + 1] += t
+                    E[b, k] += total
 
     return run  # type: ignore[no-any-return]
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def values_over_basis(panels: Floats, starts: Int32, e: Float32, E: Float64) -> None:
+def values_over_basis(panels: Float32, starts: Int32, e: Float32, E: Float64) -> None:
     """The same loop for A'e alone `(b, m)`, where no slopes are wanted."""
     modes, channels = E.shape[1], e.shape[1]
     for panel in range(len(starts) - 1):
-        first, length = starts[panel], starts[panel + 1] - starts[panel]
+        first, last = starts[panel], starts[panel + 1]
+        block = panels[first * modes * channels : last * modes * channels].reshape((modes, channels * (last - first)))
         for b in range(len(e)):
+            value = e[b, :, first:last].copy().ravel()
             for k in range(modes):
-                here = (first * modes + k * length) * channels
+                component = block[k]
                 total = np.float32(0)
-                for channel in range(channels):
-                    for q in range(length):
-                        total += panels[here + channel * length + q] * e[b, channel, first + q]
+                for q in range(len(value)):
+                    total += component[q] * value[q]
                 E[b, k] += total

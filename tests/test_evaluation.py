@@ -1,0 +1,300 @@
+"""Evaluating and fitting folders, from Python and as commands in a process of their own."""
+
+import csv
+import inspect
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pliant
+from pliant.cli.evaluate import evaluate as evaluate_command
+from pliant.cli.fit import fit as fit_command
+from pliant.data.dataset import Dataset
+from pliant.evaluation import evaluate
+from pliant.fitting.fitter import DEFAULT_ALGORITHM
+from pliant.fitting.start import perturbed
+from pliant.metrics import normalised_error, point_subset
+from pliant.plots import plot_fit, plot_overlay
+from pliant.synthetic import write_faces
+from pliant.training import SamplesLeftOut
+from test_cli import run
+
+KEYS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "ms"]
+FEW = {"device": "reference", "iterations": (3, 2), "starts": 2}
+QUICK = ("--device", "reference", "--iterations", "3,2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("held-out")
+    write_faces(folder, 3, seed=5, image_size=96)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(model, tmp_path_factory):
+    file = tmp_path_factory.mktemp("model") / "faces.pliant"
+    model.save(file)
+    return file
+
+
+def rows_of(output):
+    with open(output / "fits.csv", newline="") as table:
+        return list(csv.DictReader(table))
+
+
+class TestEvaluate:
+    def test_fits_are_nearer_than_starts(self, model, dataset):
+        rows = evaluate(model, dataset[:4], ["po-asy-gn", "ssd-inv-w"], **{**FEW, "iterations": 8})
+        assert [list(row) for row in rows] == [KEYS] * 3
+        assert [row["algorithm"] for row in rows] == ["start", "po-asy-gn", "ssd-inv-w"]
+        assert rows[0]["ms"] == 0
+        for row in rows[1:]:
+            assert row["mean"] < 0.7 * rows[0]["mean"]
+            assert row["ms"] > 0
+
+    def test_starts_are_those_of_the_seed_the_image_and_their_number(self, model, dataset):
+        row = evaluate(model, dataset[:3], points="17-35", seed=4, **FEW)[0]
+        subset = point_subset("17-35", 68)
+        errors = [
+            normalised_error(perturbed(model, truth, 0.05, np.random.default_rng([4, i, k])), truth, subset)
+            for i, truth in enumerate(sample.points() for sample in dataset[:3])
+            for k in range(2)
+        ]
+        assert row["mean"] == pytest.approx(np.mean(errors))
+
+    def test_rows_do_not_depend_on_the_other_algorithms(self, model, dataset):
+        both = evaluate(model, dataset[:2], ["ssd-for-w", "po-inv-gn"], **FEW)
+        alone = evaluate(model, dataset[:2], ["po-inv-gn"], **FEW)
+        assert both[0] == alone[0]
+        assert {**both[2], "ms": 0} == pytest.approx({**alone[1], "ms": 0})
+
+    def test_a_failed_fit_has_the_error_of_its_start(self, model, dataset):
+        truth, width = dataset[0].points(), dataset[0].image().shape[1]
+
+        def across(seed):
+            return perturbed(model, truth, 0.9, np.random.default_rng([seed, 0, 0]))[:, 0]
+
+        seed = next(seed for seed in range(1000) if np.all((across(seed) < 0) | (across(seed) >= width)))
+        begin, fitted = evaluate(model, dataset[:1], noise=0.9, seed=seed, **{**FEW, "starts": 1})
+        assert {**fitted, "ms": 0, "algorithm": "start"} == begin
+
+    def test_images_without_landmarks_are_left_out(self, model, dataset):
+        bare = replace(dataset[0], points_source=None)
+        mixed = Dataset((bare, dataset[1]), "mixed")
+        assert evaluate(model, mixed, **FEW)[0] == evaluate(model, dataset[1:2], **FEW)[0]
+        with pytest.raises(ValueError, match="bare: no image has a landmark file beside it"):
+            evaluate(model, Dataset((bare,), "bare"), **FEW)
+
+    def test_samples_that_cannot_be_used(self, model, dataset):
+        def unreadable():
+            raise ValueError("broken: this is not an image.")
+
+        mixed = Dataset((dataset[0], replace(dataset[1], image_source=unreadable)), "mixed")
+        with pytest.raises(pliant.InvalidDataset, match="broken"):
+            evaluate(model, mixed, **FEW)
+        with pytest.warns(SamplesLeftOut, match="1 of 2 samples were left out"):
+            rows = evaluate(model, mixed, skip_invalid=True, **FEW)
+        assert rows[0] == evaluate(model, dataset[:1], **FEW)[0]
+        fewer = Dataset(
+            tuple(replace(s, points_source=lambda s=s: s.points()[:20]) for s in dataset[:2]), "fewer"
+        )
+        with pytest.raises(ValueError, match="fewer: the images have 20 landmarks, and the model has 68"):
+            evaluate(model, fewer, **FEW)
+
+    @pytest.mark.parametrize(
+        ("settings", "sentence"),
+        [
+            ({"algorithms": []}, "at least one algorithm"),
+            ({"algorithms": ["po-asyn-gn"]}, "Did you mean 'po-asy-gn'"),
+            ({"noise": -0.1}, "noise must be"),
+            ({"noise": np.nan}, "noise must be"),
+            ({"starts": 0}, "at least one start"),
+            ({"points": "99"}, "no landmark 99"),
+            ({"iterations": (1, 2, 3)}, "2 levels"),
+            ({"sampling": 0.0}, "sampling"),
+        ],
+    )
+    def test_wrong_settings(self, model, dataset, settings, sentence):
+        with pytest.raises(ValueError, match=sentence):
+            evaluate(model, dataset[:1], **{**FEW, **settings})
+
+
+class TestEvaluateCommand:
+    def test_table_and_json(self, file, folder, tmp_path):
+        rows = tmp_path / "rows.json"
+        names = "po-asy-gn,ssd-inv-gn-sch"
+        done = run("evaluate", file, folder, "--algorithm", names, "--starts", 1, "--json", rows, *QUICK)
+        for word in ("start", "po-asy-gn", "ssd-inv-gn-sch", "<0.02", "median", "ms"):
+            assert word in done.stdout
+        written = json.loads(rows.read_text())
+        assert [list(row) for row in written] == [KEYS] * 3
+        model = pliant.load(file)
+        again = evaluate(model, pliant.load_dataset(folder), names.split(","), **{**FEW, "starts": 1})
+        for row, other in zip(written, again, strict=True):
+            assert {**row, "ms": 0} == {**other, "ms": 0}
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (("{folder}", "--algorithm", "po-assy-gn"), "Did you mean 'po-asy-gn'"),
+            (("nowhere",), "nowhere: there is no such folder"),
+            (("{bare}",), "no image has a landmark file beside it"),
+            (("{folder}", "--json", "no/where.json"), "does not exist"),
+        ],
+    )
+    def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):
+        bare = tmp_path / "bare"
+        bare.mkdir()
+        shutil.copy(folder / "face-0000.jpg", bare)
+        texts = [argument.format(folder=folder, bare=bare) for argument in arguments]
+        done = run("evaluate", file, *texts, *QUICK, ok=False)
+        assert done.stderr.startswith("error: ")
+        assert sentence in done.stderr
+
+
+class TestFitCommand:
+    def test_good_and_bad_images(self, file, folder, tmp_path):
+        mixed, output = tmp_path / "mixed", tmp_path / "a" / "out"
+        shutil.copytree(folder, mixed)
+        (mixed / "broken.jpg").write_text("no image")
+        Image.new("L", (1, 1)).save(mixed / "dot.png")
+        done = run("fit", file, mixed, "-o", output, *QUICK)
+        assert "fitted 3 of 5 images" in done.stdout
+        rows = {row["image"]: row for row in rows_of(output)}
+        assert list(rows) == [str(path) for path in sorted(mixed.iterdir()) if path.suffix != ".pts"]
+        assert list(rows[str(mixed / "dot.png")]) == [
+            "image",
+            "status",
+            "reason",
+            "cost",
+            "iterations",
+            "seconds",
+        ]
+        for name, sentence in (("broken.jpg", "not an image"), ("dot.png", "1 x 1 pixels are too few")):
+            assert rows[str(mixed / name)]["status"] == "failed"
+            assert sentence in rows[str(mixed / name)]["reason"]
+        written = sorted(path.name for path in output.iterdir())
+        assert written == sorted(
+            ["fits.csv", *(f"face-000{k}.{kind}" for k in range(3) for kind in ("png", "pts"))]
+        )
+        assert pliant.read_landmarks(output / "face-0001.pts").shape == (68, 2)
+        assert (output / "face-0001.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_boxes(self, file, folder, tmp_path):
+        first, second = (pliant.read_landmarks(folder / f"face-000{k}.pts") for k in range(2))
+        boxes = tmp_path / "boxes.csv"
+        sides = [[*points.min(axis=0), *points.max(axis=0)] for points in (first, second)]
+        boxes.write_text(
+            "image,left,top,right,bottom\n"
+            f"face-0000.jpg,{','.join(map(str, sides[0]))}\n"
+            f"{folder.name}/face-0001.jpg,10,10,10,30\n"
+        )
+        output = tmp_path / "out"
+        pattern = folder / "*.jpg"
+        done = run("fit", file, pattern, "-o", output, "--boxes", boxes, "--no-draw", "--quiet", *QUICK)
+        assert done.stdout == ""
+        statuses = [(row["status"] == "failed", row["reason"]) for row in rows_of(output)]
+        assert statuses[0] == (False, "")
+        assert statuses[1][0]
+        assert "(10, 10, 10, 30) is empty" in statuses[1][1]
+        assert "has no box for this image" in statuses[2][1]
+        assert sorted(path.name for path in output.iterdir()) == ["face-0000.pts", "fits.csv"]
+        start = pliant.fitting.start.from_box(pliant.load(file), np.array(sides[0]))
+        expected = pliant.fit(
+            pliant.load(file), [folder / "face-0000.jpg"], [start], iterations=(3, 2), device="reference"
+        )
+        np.testing.assert_allclose(
+            pliant.read_landmarks(output / "face-0000.pts"), expected[0].points, atol=1e-5
+        )
+
+    def test_alike_names_from_landmarks(self, file, folder, tmp_path):
+        for name in ("one", "two"):
+            (tmp_path / name).mkdir()
+            for ending in ("jpg", "pts"):
+                shutil.copy(folder / f"face-0000.{ending}", tmp_path / name / f"face.{ending}")
+        (tmp_path / "two" / "face.pts").unlink()
+        output = tmp_path / "out"
+        arguments = ("-o", output, "--start", "landmarks", "--no-draw", *QUICK)
+        run("fit", file, tmp_path / "one", tmp_path / "two", tmp_path / "one" / "face.jpg", *arguments)
+        assert [row["status"] == "failed" for row in rows_of(output)] == [False, True]
+        assert sorted(path.name for path in output.iterdir()) == ["fits.csv", "one-face.pts"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (("{images}", "--algorithm", "po-asyn-gn"), "Did you mean 'po-asy-gn'"),
+            (("nowhere",), "nowhere: there is no such image or folder"),
+            (("{images}", "--boxes", "{boxes}"), "line 2: expected the columns"),
+            (("{images}", "--iterations", "2.5"), "--iterations takes whole numbers"),
+            (("{images}", "--device", "abacus"), "there is no device 'abacus'"),
+            (("{images}", "{images}/../twin/face-0000.png"), "face-0000.pts: fit them separately"),
+        ],
+    )
+    def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):
+        (tmp_path / "boxes.csv").write_text("image,left,top,width,height\nface-0000.jpg,1,1,20,20\n")
+        twin = tmp_path / "twin"
+        twin.mkdir()
+        Image.new("L", (9, 9)).save(twin / "face-0000.png")
+        shutil.copy(folder / "face-0000.jpg", twin)
+        texts = [argument.format(images=twin, boxes=tmp_path / "boxes.csv") for argument in arguments]
+        if "separately" not in sentence:
+            (twin / "face-0000.png").unlink()
+        settings = [] if "--device" in arguments or "--iterations" in arguments else QUICK
+        done = run("fit", file, *texts, "-o", tmp_path / "out", *settings, ok=False)
+        assert done.stderr.startswith("error: ")
+        assert sentence in done.stderr
+        assert not (tmp_path / "out").exists()
+
+    def test_nothing_is_replaced_but_earlier_fits(self, file, folder, tmp_path):
+        images = tmp_path / "images"
+        shutil.copytree(folder, images)
+        done = run("fit", file, images, "-o", images, *QUICK, ok=False)
+        assert "face-0000.pts would be replaced" in done.stderr
+        for name in images.glob("*.jpg"):
+            name.write_text("no image")
+        output = tmp_path / "out"
+        output.mkdir()
+        (output / "fits.csv").write_text("image\n")
+        (output / "face-0000.pts").write_text("1 1\n")
+        done = run("fit", file, images, "-o", output, *QUICK, ok=False)
+        assert "no image could be fitted" in done.stderr
+        assert "face-0000.jpg: this is not an image" in done.stderr
+        assert [row["status"] for row in rows_of(output)] == ["failed"] * 3
+        assert [path.name for path in output.iterdir()] == ["fits.csv"]
+
+
+def test_commands_have_the_library_s_algorithm():
+    """It is written out there, so that --help need not import the fitter."""
+    for command in (fit_command, evaluate_command):
+        assert inspect.signature(command).parameters["algorithm"].default == DEFAULT_ALGORITHM
+
+
+class TestPlots:
+    def test_fit(self, model, dataset, tmp_path):
+        sample = dataset[0]
+        settings = {"iterations": (3, 2), "device": "reference"}
+        good, outside = pliant.fit(
+            model, [sample, sample], [sample.points(), sample.points() + 900], **settings
+        )
+        [untraced] = pliant.fit(model, [sample], [sample.points()], trace=False, **settings)
+        [unknown] = pliant.fit(model, [sample], [np.zeros(4)], **settings)
+        for result, panels in ((good, 3), (untraced, 2), (outside, 1), (unknown, 1)):
+            figure = plot_fit(result, sample.image())
+            assert len(figure.axes) == panels
+            figure.savefig(tmp_path / "fit.png")
+        assert "outside of the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace(
+            "\n", " "
+        )
+        assert good.plot(sample.image()).axes[0].get_title() == f"po-asy-gn: {good.status}"
+
+    @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3), (3, 2000)])
+    def test_overlay_is_the_image(self, shape, tmp_path):
+        figure = plot_overlay(np.full(shape, 200, dtype=np.uint8), np.array([[-5.0, 2.0], [30.0, 900.0]]))
+        assert figure.axes[0].get_xlim() == (-0.5, shape[1] - 0.5)
+        assert figure.axes[0].get_ylim() == (shape[0] - 0.5, -0.5)
+        figure.savefig(tmp_path / "overlay.png")

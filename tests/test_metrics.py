@@ -1,0 +1,72 @@
+"""Errors: which points count, what they are divided by, and how they are summed up."""
+
+import numpy as np
+import pytest
+
+from pliant.metrics import normalised_error, point_subset, summarise
+
+SQUARE = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 20.0], [0.0, 20.0]])
+
+
+def test_subsets():
+    assert point_subset("all", 5).tolist() == [0, 1, 2, 3, 4]
+    assert point_subset("3, 0-1,1", 5).tolist() == [0, 1, 3]
+    interior = point_subset("interior49", 68)
+    assert len(interior) == 49
+    assert interior.tolist() == point_subset("17-59,61-63,65-67", 68).tolist()
+    assert not {*range(17), 60, 64} & set(interior.tolist())
+    assert interior.dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("eyes", "neither 'all' nor 'interior49'"),
+        ("", "neither 'all' nor 'interior49'"),
+        ("1,,2", "neither 'all' nor 'interior49'"),
+        ("-1", "neither 'all' nor 'interior49'"),
+        ("3-1", "the range 3-1 runs backwards"),
+        ("2-5", "there is no landmark 5; they are numbered from 0 to 4"),
+        ("interior49", "is meant for 68 landmarks, and there are 5"),
+    ],
+)
+def test_nonsense_gets_a_sentence(text, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        point_subset(text, 5)
+
+
+def test_the_size_is_that_of_all_points():
+    moved = SQUARE.copy()
+    moved[0] += (3, 4)
+    assert normalised_error(SQUARE, SQUARE, point_subset("all", 4)) == 0
+    assert normalised_error(moved, SQUARE, point_subset("0", 4)) == pytest.approx(5 / 15)
+    assert normalised_error(moved, SQUARE, point_subset("all", 4)) == pytest.approx(5 / 4 / 15)
+    assert normalised_error(moved, SQUARE, point_subset("1-3", 4)) == 0
+
+
+def test_the_error_does_not_depend_on_the_image_size(rng):
+    points, subset = SQUARE + rng.normal(size=(4, 2)), point_subset("1-2", 4)
+    assert normalised_error(7 * points + 3, 7 * SQUARE + 3, subset) == pytest.approx(
+        normalised_error(points, SQUARE, subset)
+    )
+
+
+def test_summary():
+    summary = summarise([0.01, 0.025, 0.035, 0.05])
+    assert list(summary) == ["lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median"]
+    assert [summary[key] for key in ("lt_0.02", "lt_0.03", "lt_0.04")] == [0.25, 0.5, 0.75]
+    assert summary["mean"] == pytest.approx(0.03)
+    assert summary["median"] == pytest.approx(0.03)
+    assert summary["std"] == pytest.approx(np.std([0.01, 0.025, 0.035, 0.05]))
+    assert summarise([0.02])["lt_0.02"] == 0
+
+
+def test_errors_that_are_not_finite_count_against():
+    summary = summarise([0.01, np.nan, np.inf, 0.03])
+    assert summary["lt_0.04"] == 0.5
+    assert summary["mean"] == pytest.approx(0.02)
+    nothing = summarise([np.nan])
+    assert nothing["lt_0.04"] == 0
+    assert np.isnan([nothing["mean"], nothing["std"], nothing["median"]]).all()
+    with pytest.raises(ValueError, match="no errors"):
+        summarise([])
