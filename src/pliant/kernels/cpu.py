@@ -49,8 +49,11 @@ class CpuKernel:
         groups = [slice(start, start + size) for start in range(0, len(images), size)]
 
         def one(group: slice) -> System:
-            return self._group(images[group], shapes[group], coordinates[group], needs)
+            whole = None if modelled is None else modelled[group]
+            return self._group(images[group], shapes[group], coordinates[group], whole, needs)
 
+        # One large product for all images, before there are threads to compete with it.
+        modelled = self._whole_modelled(coordinates) if self._wants_whole(coordinates, needs) else None
         _ = self._panels, self._stencil, self._mean_slopes  # made once, not in every thread
         if needs.model and np.any(coordinates):
             _ = self._basis_slopes_products
@@ -65,14 +68,21 @@ class CpuKernel:
         residual = np.stack(warped).reshape(len(images), -1) - self.subspace.mean
         return np.asarray(residual @ self.subspace.basis.T, dtype=np.float64)
 
-    def _group(self, images: Sequence[Float32], shapes: Floats, c: Floats, needs: Needs) -> System:
+    def _group(
+        self,
+        images: Sequence[Float32],
+        shapes: Floats,
+        c: Floats,
+        modelled: Float32 | None,
+        needs: Needs,
+    ) -> System:
         S, layout = self.level.shape.basis, self._layout
         batch, m, n = len(images), len(self.subspace.variances), S.shape[1]
         warped = [self._warped(*item) for item in zip(images, shapes, strict=True)]
         mean = self.subspace.mean.reshape(-1, self.level.channels)
         e = np.stack([layout.scatter(w[self._own] - mean) for w in warped])
         slopes_i = self._slopes(warped) if needs.image else None
-        slopes_a = self._model_slopes(c) if needs.model else None
+        slopes_a = self._model_slopes(c, modelled) if needs.model else None
         square, tall, flat = np.zeros((batch, n, n)), np.zeros((batch, m, n)), np.zeros((batch, n))
         ii, ia, aa, ie, ae, Ai, Aa = square, square, square, flat, flat, tall, tall
         products, Ae = self._pass_over_basis(self._panels, slopes_i, e, m)
@@ -99,10 +109,17 @@ class CpuKernel:
             basis_model=Aa,
             basis_residual=Ar,
         )
-        return system if needs.curvature is None else self._curved(system, images, shapes, e, c, needs)
+        return system if needs.curvature is None else self._curved(system, images, shapes, e, c, modelled, needs)
 
     def _curved(
-        self, system: System, images: Sequence[Float32], shapes: Floats, e: Float32, c: Floats, needs: Needs
+        self,
+        system: System,
+        images: Sequence[Float32],
+        shapes: Floats,
+        e: Float32,
+        c: Floats,
+        modelled: Float32 | None,
+        needs: Needs,
     ) -> System:
         """The System with second derivatives: Newton's methods alone look at them."""
         assert needs.curvature is not None
@@ -115,8 +132,8 @@ class CpuKernel:
         if needs.image:
             whole = [self._whole_warped(*item) for item in zip(images, shapes, strict=True)]
             image_side = S.T @ self._bends(whole, y) @ S
-        if needs.model:
-            model_side = S.T @ self._bends(list(self._whole_modelled(c)), y) @ S
+        if modelled is not None:
+            model_side = S.T @ self._bends(list(modelled), y) @ S
         moving = None
         if needs.moving_basis:
             # JA'r = JA'e - JA'A c: the first by two passes over the slopes of A, the second is known.
@@ -149,16 +166,20 @@ class CpuKernel:
         places, size = self._layout.places, self._layout.size
         return np.stack([mesh_loops.slopes(values, *self._stencil, places, size) for values in warped])
 
-    def _model_slopes(self, c: Floats) -> Float32:
+    def _wants_whole(self, c: Floats, needs: Needs) -> bool:
+        """Whether the model's appearance is needed on the whole frame: for its slopes, or its curvature."""
+        return needs.model and (needs.curvature is not None or (self.pixels is None and bool(np.any(c))))
+
+    def _model_slopes(self, c: Floats, modelled: Float32 | None) -> Float32:
         """Slopes of the model's appearance at the chosen pixels `(b, 2, c, p)`."""
         mean = self._mean_slopes
         if not np.any(c):
             return np.broadcast_to(mean, (len(c), *mean.shape))
-        if self.pixels is not None:
-            basis = self._slope_basis
-            moved = c.astype(np.float32) @ basis.reshape(len(basis), -1)
-            return mean + moved.reshape(len(c), *mean.shape)
-        return self._slopes(list(self._whole_modelled(c)))
+        if self.pixels is None and modelled is not None:
+            return self._slopes(list(modelled))
+        basis = self._slope_basis
+        moved = c.astype(np.float32) @ basis.reshape(len(basis), -1)
+        return mean + moved.reshape(len(c), *mean.shape)
 
     def _basis_model(self, c: Floats) -> Float64:
         """A'Ja `(b, m, n)`: linear in c, and no pixel is needed."""

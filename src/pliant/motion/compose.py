@@ -37,7 +37,8 @@ def compose(
         return np.asarray(
             parameters - increment if invert_increment else parameters + increment, dtype=np.float64
         )
-    displaced = inverse_vertices(motion, shape, increment) if invert_increment else shape.instance(increment)
+    moved = shape.instance(increment)
+    displaced = motion.onto_vertices(moved) if invert_increment else moved
     return shape.project(motion.at_vertices(displaced, shape.instance(parameters)))
 
 
@@ -45,32 +46,7 @@ def invert(motion: Motion, shape: ShapeModel, parameters: Floats, order: Order =
     """Parameters `(..., 4 + n)` of the small warp that undoes the warp with these parameters."""
     if order == "first-order":
         return -np.asarray(parameters, dtype=np.float64)
-    return shape.project(inverse_vertices(motion, shape, parameters))
-
-
-def inverse_vertices(motion: Motion, shape: ShapeModel, parameters: Floats) -> Float64:
-    """Points `(..., v, 2)` that the warp takes onto the vertices of the frame.
-
-    Iterates y <- y - (W(y) - vertex) from Matthews and Baker's first-order answer, y = vertex -
-    displacement, for as long as that brings W(y) nearer: a contraction for every warp near the identity.
-    """
-    target = shape.instance(parameters)
-    vertices = motion.frame.vertices
-    points = 2 * vertices - target
-    miss = motion.at_vertices(points, target) - vertices
-    for _ in range(20):
-        nearer_points = points - miss
-        nearer_miss = motion.at_vertices(nearer_points, target) - vertices
-        better = _largest(nearer_miss) < _largest(miss)
-        points = np.where(better, nearer_points, points)
-        miss = np.where(better, nearer_miss, miss)
-        if not np.any(better) or np.max(np.abs(miss)) < 1e-9:
-            break
-    return np.asarray(points, dtype=np.float64)
-
-
-def _largest(displacements: Floats) -> Floats:
-    return np.asarray(np.max(np.abs(displacements), axis=(-2, -1), keepdims=True))
+    return shape.project(motion.onto_vertices(shape.instance(parameters)))
 
 
 def jacobian(motion: Motion, shape: ShapeModel) -> Float64:

@@ -27,8 +27,9 @@ class PiecewiseAffine:
     @cached_property
     def weights(self) -> Float64:
         """The non-zeros `(f, 3)` of B."""
-        maps = barycentric_maps(self.frame.vertices, self.frame.triangles)[self.frame.triangle_of_pixel]
-        return readonly(_weights_at(maps, self.frame.pixels.astype(np.float64)))
+        maps = self._barycentric[self.frame.triangle_of_pixel]
+        homogeneous = np.concatenate([self.frame.pixels, np.ones((len(self.frame.pixels), 1))], axis=1)
+        return readonly(np.einsum("fkd,fd->fk", maps, homogeneous))
 
     def positions(self, shape: Floats) -> Float64:
         """Where the pixels of the frame go `(..., f, 2)` when its vertices go to `shape (..., v, 2)`."""
@@ -42,30 +43,48 @@ class PiecewiseAffine:
         return dense
 
     def at_vertices(self, displaced: Floats, shape: Floats) -> Float64:
-        """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`.
+        """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`."""
+        maps = self._vertex_maps(shape)
+        return np.asarray(
+            maps[..., 0] * displaced[..., 0, None] + maps[..., 1] * displaced[..., 1, None] + maps[..., 2],
+            dtype=np.float64,
+        )
 
-        A displaced vertex has left its triangles, each of which would send it elsewhere; Matthews and
-        Baker (2004, section 4.1.2) take the average over all triangles that meet there.
+    def onto_vertices(self, shape: Floats) -> Float64:
+        """Points `(..., v, 2)` that the warp to `shape (..., v, 2)` takes onto the vertices.
+
+        Where triangles have folded over, the map at a vertex may have no inverse: there, Matthews and Baker's
+        first-order answer stands, the vertex less its displacement.
         """
-        triangle, vertex, first = self._incidence
-        maps = barycentric_maps(self.frame.vertices, self.frame.triangles)[triangle]
-        weights = _weights_at(maps, displaced[..., vertex, :])
-        corners = shape[..., self.frame.triangles[triangle], :]
-        images = np.einsum("...qk,...qkd->...qd", weights, corners)
-        counts = np.diff(np.append(first, len(triangle)))
-        return np.asarray(np.add.reduceat(images, first, axis=-2) / counts[:, None], dtype=np.float64)
+        maps = self._vertex_maps(shape)
+        away = self.frame.vertices - maps[..., 2]
+        (a, b), (c, d) = np.moveaxis(maps[..., :2], (-2, -1), (0, 1))
+        determinant = a * d - b * c
+        regular = determinant > 0.05
+        safe = np.where(regular, determinant, 1.0)
+        x = (d * away[..., 0] - b * away[..., 1]) / safe
+        y = (a * away[..., 1] - c * away[..., 0]) / safe
+        first_order = 2 * self.frame.vertices - shape
+        return np.where(regular[..., None], np.stack([x, y], axis=-1), first_order)
+
+    def _vertex_maps(self, shape: Floats) -> Float64:
+        """The affine map at each vertex when the vertices go to `shape (..., v, 2)`: `(..., v, 2, 3)`.
+
+        A vertex that leaves its triangles would be sent elsewhere by each of them; Matthews and Baker (2004,
+        section 4.1.2) take the average over all triangles that meet there.
+        """
+        triangles = self.frame.triangles
+        affine = np.swapaxes(shape[..., triangles, :], -1, -2) @ self._barycentric
+        flat = self._averaging @ affine.reshape(*affine.shape[:-2], 6)
+        return np.asarray(flat.reshape(*flat.shape[:-1], 2, 3), dtype=np.float64)
 
     @cached_property
-    def _incidence(self) -> tuple[Int32, Int32, Int32]:
-        """All pairs of a vertex and a triangle that touches it, by vertex; and where each vertex's begin."""
-        triangle = np.repeat(np.arange(len(self.frame.triangles)), 3)
-        vertex = self.frame.triangles.ravel()
-        order = np.argsort(vertex, kind="stable")
-        first = np.searchsorted(vertex[order], np.arange(len(self.frame.vertices)))
-        return triangle[order].astype(np.int32), vertex[order].astype(np.int32), first.astype(np.int32)
+    def _barycentric(self) -> Float64:
+        return barycentric_maps(self.frame.vertices, self.frame.triangles)
 
-
-def _weights_at(maps: Float64, points: Floats) -> Float64:
-    """Barycentric weights `(..., q, 3)` of points `(..., q, 2)` in triangles with maps `(q, 3, 3)`."""
-    linear = np.einsum("qkd,...qd->...qk", maps[:, :, :2], points)
-    return np.asarray(linear + maps[:, :, 2], dtype=np.float64)
+    @cached_property
+    def _averaging(self) -> Float64:
+        """`(v, t)`: the same share of every triangle that touches a vertex."""
+        touches = np.zeros((len(self.frame.vertices), len(self.frame.triangles)))
+        touches[self.frame.triangles.T, np.arange(len(self.frame.triangles))] = 1
+        return touches / touches.sum(axis=1, keepdims=True)

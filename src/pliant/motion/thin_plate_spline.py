@@ -36,6 +36,25 @@ class ThinPlateSpline:
         """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`."""
         return np.asarray(self._rows(displaced) @ shape, dtype=np.float64)
 
+    def onto_vertices(self, shape: Floats) -> Float64:
+        """Points `(..., v, 2)` that the warp to `shape (..., v, 2)` takes onto the vertices.
+
+        Iterates y <- y - (W(y) - vertex) from Matthews and Baker's first-order answer, the vertex less its
+        displacement, for as long as that brings W(y) nearer: a contraction for every warp near the identity.
+        """
+        vertices = self.frame.vertices
+        points = 2 * vertices - shape
+        miss = self.at_vertices(points, shape) - vertices
+        for _ in range(20):
+            nearer_points = points - miss
+            nearer_miss = self.at_vertices(nearer_points, shape) - vertices
+            better = _largest(nearer_miss) < _largest(miss)
+            points = np.where(better, nearer_points, points)
+            miss = np.where(better, nearer_miss, miss)
+            if not np.any(better) or np.max(np.abs(miss)) < 1e-9:
+                break
+        return np.asarray(points, dtype=np.float64)
+
     @cached_property
     def _scale(self) -> float:
         """Units in which the system below is well conditioned."""
@@ -66,3 +85,7 @@ class ThinPlateSpline:
         kernels = squared * np.log(squared, out=np.zeros_like(squared), where=squared > 0)
         ones = np.ones((*points.shape[:-1], 1))
         return np.concatenate([kernels, ones, points], axis=-1)
+
+
+def _largest(displacements: Floats) -> Floats:
+    return np.asarray(np.max(np.abs(displacements), axis=(-2, -1), keepdims=True))
