@@ -85,7 +85,9 @@ def test_the_subspace_of_some_pixels_is_exact(model, unit):
     basis = subspace.basis.astype(np.float64)
     assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=1e-4)
     expected = rows.T @ (variances[:, None] * rows)
-    assert_allclose(basis.T @ (subspace.variances[:, None] * basis), expected, atol=1e-4 * np.abs(expected).max())
+    assert_allclose(
+        basis.T @ (subspace.variances[:, None] * basis), expected, atol=1e-4 * np.abs(expected).max()
+    )
     coordinates = np.random.default_rng(0).normal(size=len(basis))
     assert_allclose(subspace.model_parameters(coordinates) @ rows, coordinates @ basis, atol=1e-4)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -31,7 +31,26 @@ DEFAULT_ALGORITHM = "po-asy-gn"
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
 
+DEVICES = ("cpu", "reference")
+
 ImageSource = Image | Path | str | Sample
+
+
+@dataclass
+class _State:
+    """One image on its way from coarse to fine."""
+
+    image: Image
+    start: Float64
+    status: Status | None = None
+    iterations: int = 0
+    cost: float = float("nan")
+    shape_parameters: Float64 | None = None
+    appearance: Float64 | None = None
+    trace: list[LevelTrace] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.points = self.start
 
 
 @dataclass(frozen=True)
@@ -90,45 +109,54 @@ class Fitter:
         return [result for result in results if result is not None]
 
     def _coarse_to_fine(self, images: list[Image], starts: list[Float64]) -> list[FitResult]:
-        points = list(starts)
-        done: list[Status | None] = [None] * len(images)
-        traces: list[list[LevelTrace]] = [[] for _ in images]
-        iterations = [0] * len(images)
+        states = [_State(image, start) for image, start in zip(images, starts, strict=True)]
         for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
-            views = self._views(level, images, points)
-            p = np.array(
-                [level.shape.project(view.to_view(s)) for view, s in zip(views, points, strict=True)]
-            )
-            pixels = [view.pixels for view in views]
-            coordinates = _first_coordinates(problem, subspace, pixels, level.shape.instance(p))
-            ended = iterate(problem, pixels, p, coordinates, limit)
-            shapes = level.shape.instance(ended.shape_parameters)
-            for k, view in enumerate(views):
-                points[k] = view.to_image(shapes[k])
-                iterations[k] += ended.iterations[k]
-                # A level may lose its way and a finer one find it: only the last word counts, except for
-                # numbers that broke.
-                done[k] = ended.statuses[k]
-                if self.keep_trace:
-                    traces[k].append(_trace(level, view, ended, k))
-        appearance = _appearance(problem, subspace, ended, pixels, shapes)
-        return [
-            FitResult(
-                model=self.model,
-                algorithm=str(self.algorithm),
-                start=starts[k],
-                points=points[k],
-                status=_final(done[k], points[k], images[k]),
-                reason="",
-                cost=ended.costs[k][-1] if ended.costs[k] else float("nan"),
-                iterations=iterations[k],
-                seconds=0.0,
-                shape_parameters=ended.shape_parameters[k],
-                appearance_parameters=appearance[k],
-                trace=tuple(traces[k]),
-            )
-            for k in range(len(images))
-        ]
+            # What was lost at a coarse level stays lost.
+            going = [state for state in states if state.status not in (Status.DIVERGED, Status.OUTSIDE)]
+            if going:
+                self._one_level(level, subspace, problem, limit, going)
+        return [self._result(state) for state in states]
+
+    def _one_level(
+        self, level: Level, subspace: Subspace, problem: Problem, limit: int, states: list[_State]
+    ) -> None:
+        views = self._views(level, [state.image for state in states], [state.points for state in states])
+        pixels = [view.pixels for view in views]
+        p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
+        first = _first_coordinates(problem, subspace, pixels, level.shape.instance(p))
+        ended = iterate(problem, pixels, p, first, limit)
+        shapes = level.shape.instance(ended.shape_parameters)
+        finest = level is self.model.levels[-1]
+        appearance = _appearance(problem, subspace, ended, pixels, shapes) if finest else None
+        for k, (state, view) in enumerate(zip(states, views, strict=True)):
+            state.points = view.to_image(shapes[k])
+            state.status = _judged(ended.statuses[k], state.points, state.image)
+            state.iterations += ended.iterations[k]
+            state.cost = ended.costs[k][-1] if ended.costs[k] else float("nan")
+            if self.keep_trace:
+                state.trace.append(_trace(level, view, ended, k))
+            if appearance is not None:
+                state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
+
+    def _result(self, state: _State) -> FitResult:
+        finest = self.model.levels[-1]
+        unknown = np.full(finest.appearance.modes, np.nan)
+        return FitResult(
+            model=self.model,
+            algorithm=str(self.algorithm),
+            start=state.start,
+            points=state.points,
+            status=state.status or Status.FAILED,
+            reason="",
+            cost=state.cost,
+            iterations=state.iterations,
+            seconds=0.0,
+            shape_parameters=finest.shape.project(state.points)
+            if state.shape_parameters is None
+            else state.shape_parameters,
+            appearance_parameters=unknown if state.appearance is None else state.appearance,
+            trace=tuple(state.trace),
+        )
 
     def _views(self, level: Level, images: list[Image], points: list[Float64]) -> list[View]:
         feature = find_feature(level.features)
@@ -213,6 +241,8 @@ def make_fitter(
         raise ValueError(f"sampling must be a share of the pixels between 0 and 1, not {sampling!r}.")
     if order not in ("exact", "first-order"):
         raise ValueError(f"order = {order!r}: warps are composed 'exact' or 'first-order'.")
+    if device not in DEVICES:
+        raise ValueError(f"there is no device '{device}'. Known: {', '.join(DEVICES)}.")
     chosen = Algorithm.parse(algorithm) if isinstance(algorithm, str) else algorithm
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Fitter(
@@ -230,30 +260,17 @@ def read(source: ImageSource) -> Image:
 
 
 def make_kernel(device: str, level: Level, subspace: Subspace, pixels: Int32 | None, jobs: int) -> Kernel:
-    """What touches the pixels: `cpu` is compiled, `reference` is NumPy."""
-    makers: dict[str, Callable[[], Kernel]] = {
-        "cpu": lambda: _compiled(level, subspace, pixels, jobs),
-        "reference": lambda: _reference(level, subspace, pixels),
-    }
-    if device not in makers:
-        raise ValueError(f"there is no device '{device}'. Known: {', '.join(makers)}.")
-    return makers[device]()
-
-
-def _reference(level: Level, subspace: Subspace, pixels: Int32 | None) -> Kernel:
+    """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64."""
     from pliant.kernels.reference import ReferenceKernel
 
-    return ReferenceKernel(level, subspace, pixels)
-
-
-def _compiled(level: Level, subspace: Subspace, pixels: Int32 | None, jobs: int) -> Kernel:
+    if device == "reference":
+        return ReferenceKernel(level, subspace, pixels)
+    if not isinstance(level.motion, PiecewiseAffine):
+        # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
+        return ReferenceKernel(level, subspace, pixels, np.float32)
     from pliant.kernels.cpu import CpuKernel
-    from pliant.kernels.reference import ReferenceKernel
 
-    if isinstance(level.motion, PiecewiseAffine):
-        return CpuKernel(level, subspace, pixels, jobs)
-    # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
-    return ReferenceKernel(level, subspace, pixels, np.float32)
+    return CpuKernel(level, subspace, pixels, jobs)
 
 
 def _weights(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
@@ -299,10 +316,10 @@ def _check_start(points: Float64, image: Image) -> None:
         )
 
 
-def _final(status: Status | None, points: Float64, image: Image) -> Status:
-    if status in (Status.CONVERGED, Status.ITERATIONS) and _share_outside(points, image) > 0.5:
-        return Status.OUTSIDE
-    return status or Status.FAILED
+def _judged(status: Status, points: Float64, image: Image) -> Status:
+    """The loop sees a part of the image; whether the shape has left all of it is seen here."""
+    fine = status in (Status.CONVERGED, Status.ITERATIONS)
+    return Status.OUTSIDE if fine and _share_outside(points, image) > 0.5 else status
 
 
 def _share_outside(points: Float64, image: Image) -> float:

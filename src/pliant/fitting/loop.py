@@ -167,7 +167,9 @@ def needs_of(problem: Problem) -> Needs:
     method, composition, weights = problem.algorithm.method, problem.algorithm.composition, problem.weights
     newton = isinstance(method, Newton)
     model = not isinstance(composition, Forward)
-    moving = isinstance(method, Newton) and method.variant != "printed" and weights.solves_appearance and model
+    moving = (
+        isinstance(method, Newton) and method.variant != "printed" and weights.solves_appearance and model
+    )
     return Needs(
         image=not isinstance(composition, Inverse),
         model=model,

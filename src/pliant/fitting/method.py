@@ -239,7 +239,14 @@ def least_norm(matrix: Float64, right: Float64) -> Float64:
     """Solutions `(B, k)` of symmetric systems `(B, k, k)` by the pseudo-inverse: never an exception."""
     finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)) & np.isfinite(right).all(axis=-1))
     safe = np.where(finite[:, None, None], matrix, np.eye(matrix.shape[-1]))
-    values, vectors = np.linalg.eigh((safe + np.swapaxes(safe, -1, -2)) / 2)
+    try:
+        values, vectors = np.linalg.eigh((safe + np.swapaxes(safe, -1, -2)) / 2)
+    except np.linalg.LinAlgError:
+        # One item of the batch that defeats LAPACK must not take the others with it.
+        if len(matrix) == 1:
+            return np.full_like(right, np.nan)
+        items = range(len(matrix))
+        return np.concatenate([least_norm(matrix[k : k + 1], right[k : k + 1]) for k in items])
     cut = _SINGULAR * np.max(np.abs(values), axis=-1, keepdims=True)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=np.abs(values) > cut)
     solution = np.einsum(

@@ -61,15 +61,15 @@ def read_boxes(path: Path | str) -> dict[str, Float64]:
     """Boxes by image name from a CSV with the columns image, left, top, right, bottom."""
     import csv
 
+    columns = ("image", "left", "top", "right", "bottom")
     boxes = {}
-    with open(path, newline="", encoding="utf-8-sig") as file:
-        for number, row in enumerate(csv.DictReader(file), start=2):
+    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
+        reader = csv.DictReader(file)
+        if not set(columns) <= set(reader.fieldnames or ()):
+            raise ValueError(f"{path}, line 1: expected the columns {', '.join(columns)}.")
+        for number, row in enumerate(reader, start=2):
             try:
-                boxes[row["image"]] = np.array(
-                    [float(row[side]) for side in ("left", "top", "right", "bottom")]
-                )
-            except (KeyError, TypeError, ValueError):
-                raise ValueError(
-                    f"{path}, line {number}: expected the columns image, left, top, right, bottom."
-                ) from None
+                boxes[row["image"]] = np.array([float(row[side]) for side in columns[1:]])
+            except (TypeError, ValueError):
+                raise ValueError(f"{path}, line {number}: expected a name and four numbers.") from None
     return boxes

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats, Int32
@@ -109,7 +111,9 @@ class CpuKernel:
             basis_model=Aa,
             basis_residual=Ar,
         )
-        return system if needs.curvature is None else self._curved(system, images, shapes, e, c, modelled, needs)
+        return (
+            system if needs.curvature is None else self._curved(system, images, shapes, e, c, modelled, needs)
+        )
 
     def _curved(
         self,
@@ -138,7 +142,9 @@ class CpuKernel:
         if needs.moving_basis:
             # JA'r = JA'e - JA'A c: the first by two passes over the slopes of A, the second is known.
             nothing = np.zeros_like(e)
-            across, _ = self._pass_over_basis(self._slope_panels[0], np.stack([e, nothing], axis=1), nothing, m)
+            across, _ = self._pass_over_basis(
+                self._slope_panels[0], np.stack([e, nothing], axis=1), nothing, m
+            )
             down, _ = self._pass_over_basis(self._slope_panels[1], np.stack([nothing, e], axis=1), nothing, m)
             moving = np.swapaxes(across + down, 1, 2) @ S
             moving = moving - np.einsum("lnk,bl->bkn", self._basis_slopes_products, c)
@@ -186,7 +192,7 @@ class CpuKernel:
         fixed = self._mean_slopes_products
         if not np.any(c):
             return np.broadcast_to(fixed, (len(c), *fixed.shape))
-        return fixed + np.einsum("lnk,bk->bln", self._basis_slopes_products, c, optimize=True)
+        return np.asarray(fixed + np.einsum("lnk,bk->bln", self._basis_slopes_products, c, optimize=True))
 
     def _grams(self, one: Float32, other: Float32) -> Float64:
         weights, starts, corners, size = self._mesh
@@ -198,7 +204,9 @@ class CpuKernel:
         )
 
     def _moments(self, slopes: Float32, e: Float32) -> Float64:
-        return np.stack([mesh_loops.moments(a, values, *self._mesh) for a, values in zip(slopes, e, strict=True)])
+        return np.stack(
+            [mesh_loops.moments(a, values, *self._mesh) for a, values in zip(slopes, e, strict=True)]
+        )
 
     def _bends(self, whole: Sequence[Float32], y: Floats) -> Float64:
         """Σ y G'∇²G `(b, 2v, 2v)` for values on the whole frame."""
@@ -235,7 +243,9 @@ class CpuKernel:
 
     @cached_property
     def _layout(self) -> Layout:
-        return make_layout(self.level.motion.frame.triangle_of_pixel[self._chosen], self._motion, self._chosen)
+        return make_layout(
+            self.level.motion.frame.triangle_of_pixel[self._chosen], self._motion, self._chosen
+        )
 
     @cached_property
     def _mesh(self) -> tuple[Float32, Int32, Int32, int]:
@@ -253,10 +263,12 @@ class CpuKernel:
     @cached_property
     def _supported(self) -> tuple[Int32, Float64]:
         support = self._support
-        return np.ascontiguousarray(self._motion.vertices[support]), np.ascontiguousarray(self._motion.weights[support])
+        return np.ascontiguousarray(self._motion.vertices[support]), np.ascontiguousarray(
+            self._motion.weights[support]
+        )
 
     @cached_property
-    def _own(self) -> Int32 | slice:
+    def _own(self) -> NDArray[np.integer] | slice:
         """Where the chosen pixels are among those that are warped."""
         return slice(None) if self._support is None else np.searchsorted(self._support, self._chosen)
 
@@ -280,7 +292,7 @@ class CpuKernel:
     @cached_property
     def _mean_slopes_products(self) -> Float64:
         """A'Jabar `(m, n)`"""
-        return self._products_with(self._mean_slopes[None])[0]
+        return np.asarray(self._products_with(self._mean_slopes[None])[0])
 
     @cached_property
     def _basis_slopes_products(self) -> Float64:
@@ -308,8 +320,9 @@ class CpuKernel:
         frame, layout = self.level.motion.frame, self._layout
         neighbours, weights = frame.stencil
         own = np.ascontiguousarray(neighbours[:, :, self._chosen])
+        share = np.ascontiguousarray(weights[:, self._chosen])
         table = np.ascontiguousarray(values.reshape(-1, self.level.channels), dtype=np.float32)
-        return mesh_loops.slopes(table, own, np.ascontiguousarray(weights[:, self._chosen]), layout.places, layout.size)
+        return mesh_loops.slopes(table, own, share, layout.places, layout.size)
 
     @cached_property
     def _slope_basis(self) -> Float32:
@@ -356,7 +369,7 @@ class Layout:
         """A basis in panel order `(m, c, size)` as panels."""
         out = np.empty(ordered.size, dtype=np.float32)
         modes, channels, _ = ordered.shape
-        for first, last in zip(self.starts[:-1], self.starts[1:], strict=True):
+        for first, last in pairwise(self.starts):
             block = slice(first * modes * channels, last * modes * channels)
             out[block] = ordered[:, :, first:last].ravel()
         return out
@@ -367,7 +380,7 @@ def make_layout(triangle_of_pixel: Int32, motion: PiecewiseAffine, chosen: Int32
     places = np.empty(len(chosen), dtype=np.int32)
     starts, corners = [0], []
     bounds = np.searchsorted(triangle_of_pixel, np.arange(len(motion.frame.triangles) + 1))
-    for number, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True)):
+    for number, (first, last) in enumerate(pairwise(bounds)):
         count = -(-(last - first) // _PANEL)
         for part in np.array_split(np.arange(first, last), count) if count else []:
             places[part] = starts[-1] + np.arange(len(part))

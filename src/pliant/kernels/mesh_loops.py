@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from pliant.arrays import Float32, Float64, Floats, Int32
+from pliant.arrays import Float32, Float64, Int32
 
 
 @njit(cache=True, nogil=True)
@@ -58,8 +58,10 @@ def slopes(values: Float32, neighbours: Int32, weights: Float32, places: Int32, 
 
 
 @njit(cache=True, nogil=True)
-def bends(values: Float32, neighbours: Int32, weights: Float32, chosen: Int32, places: Int32, y: Float32) -> Float32:
-    """Second differences of values `(f, c)`, summed over channels with y `(c, size)`: `(4, size)`, xx xy yx yy."""
+def bends(
+    values: Float32, neighbours: Int32, weights: Float32, chosen: Int32, places: Int32, y: Float32
+) -> Float32:
+    """Second differences of values `(f, c)`, summed over channels with y `(c, size)`: `(4, size)`."""
     channels = values.shape[1]
     out = np.zeros((4, y.shape[1]), dtype=np.float32)
     for second in range(2):
@@ -69,12 +71,11 @@ def bends(values: Float32, neighbours: Int32, weights: Float32, chosen: Int32, p
                 before, after = neighbours[second, 0, here], neighbours[second, 1, here]
                 total = np.float32(0)
                 for channel in range(channels):
-                    upper = weights[first, after] * (
-                        values[neighbours[first, 1, after], channel] - values[neighbours[first, 0, after], channel]
-                    )
-                    lower = weights[first, before] * (
-                        values[neighbours[first, 1, before], channel] - values[neighbours[first, 0, before], channel]
-                    )
+                    upper = values[neighbours[first, 1, after], channel]
+                    upper -= values[neighbours[first, 0, after], channel]
+                    lower = values[neighbours[first, 1, before], channel]
+                    lower -= values[neighbours[first, 0, before], channel]
+                    upper, lower = weights[first, after] * upper, weights[first, before] * lower
                     total += weights[second, here] * (upper - lower) * y[channel, places[q]]
                 out[2 * second + first, places[q]] += total
     # The two mixed derivatives differ where the stencil is one-sided; a Hessian is symmetric.
@@ -103,7 +104,12 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
     out = np.zeros((size, size))
     for panel in range(len(starts) - 1):
         first, last = starts[panel], starts[panel + 1]
-        xx, xy, yx, yy = products[0, first:last], products[1, first:last], products[2, first:last], products[3, first:last]
+        xx, xy, yx, yy = (
+            products[0, first:last],
+            products[1, first:last],
+            products[2, first:last],
+            products[3, first:last],
+        )
         for i in range(3):
             one = weights[i, first:last]
             for j in range(3):
@@ -171,7 +177,9 @@ def pass_over_basis(channels: int, widest: int) -> Callable[..., None]:
         for panel in range(len(starts) - 1):
             first, last = starts[panel], starts[panel + 1]
             length = last - first
-            block = panels[first * modes * channels : last * modes * channels].reshape((modes, channels, length))
+            block = panels[first * modes * channels : last * modes * channels].reshape(
+                (modes, channels, length)
+            )
             for corner in range(3):
                 for q in range(length):
                     shares[corner, q] = weights[corner, first + q]
@@ -206,7 +214,7 @@ def pass_over_basis(channels: int, widest: int) -> Callable[..., None]:
                     G[b, c2 + 1, k] += y2
                     E[b, k] += total
 
-    return run  # type: ignore[no-any-return]
+    return run
 
 
 @njit(cache=True, nogil=True, fastmath=True)
@@ -215,7 +223,9 @@ def values_over_basis(panels: Float32, starts: Int32, e: Float32, E: Float64) ->
     modes, channels = E.shape[1], e.shape[1]
     for panel in range(len(starts) - 1):
         first, last = starts[panel], starts[panel + 1]
-        block = panels[first * modes * channels : last * modes * channels].reshape((modes, channels * (last - first)))
+        block = panels[first * modes * channels : last * modes * channels].reshape(
+            (modes, channels * (last - first))
+        )
         for b in range(len(e)):
             value = e[b, :, first:last].copy().ravel()
             for k in range(modes):

@@ -87,4 +87,4 @@ class PiecewiseAffine:
         """`(v, t)`: the same share of every triangle that touches a vertex."""
         touches = np.zeros((len(self.frame.vertices), len(self.frame.triangles)))
         touches[self.frame.triangles.T, np.arange(len(self.frame.triangles))] = 1
-        return touches / touches.sum(axis=1, keepdims=True)
+        return np.asarray(touches / touches.sum(axis=1, keepdims=True))
