@@ -132,7 +132,7 @@ class Fitter:
             state.points = view.to_image(shapes[k])
             state.status = _judged(ended.statuses[k], state.points, state.image)
             state.iterations += ended.iterations[k]
-            state.cost = ended.costs[k][-1] if ended.costs[k] else float("nan")
+            state.cost = ended.final_costs[k]
             if self.keep_trace:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:

@@ -24,7 +24,7 @@ class Status(StrEnum):
     """How a fit ended."""
 
     CONVERGED = "converged"
-    """No landmark moved by more than the tolerance."""
+    """The next step would have moved no landmark by more than the tolerance."""
     ITERATIONS = "iterations"
     """All iterations were used."""
     RISING = "rising"
@@ -88,6 +88,7 @@ class Iterated:
     coordinates: Float64
     statuses: list[Status]
     iterations: list[int]
+    final_costs: list[float]
     costs: list[list[float]]
     shapes: list[list[Float64]]
 
@@ -153,12 +154,11 @@ def iterate(
                 item.status = Status.DIVERGED
             elif _outside(shape.instance(updated[row]), images[k]):
                 item.status = Status.OUTSIDE
+            elif moved[row] < problem.stopping.tolerance:
+                item.status = Status.CONVERGED
             else:
                 item.p = updated[row]
                 item.c = item.c + dc[row] if dc.shape[1] else item.c
-                if moved[row] < problem.stopping.tolerance:
-                    item.status = Status.CONVERGED
-                    item.iterations = round_number + 1
     return _collected(problem, items, history)
 
 
@@ -214,22 +214,25 @@ def _outside(points: Float64, image: Float32) -> bool:
 def _collected(
     problem: Problem, items: list[_Item], history: list[list[tuple[float, Float64, Float64]]]
 ) -> Iterated:
-    finals, shapes = [], []
+    finals, final_costs, shapes = [], [], []
     for item, past in zip(items, history, strict=True):
+        cost = past[-1][0] if past else float("nan")
         if item.status is Status.RISING:
-            _, item.p, item.c = past[item.best]
+            cost, item.p, item.c = past[item.best]
         elif item.status is Status.DIVERGED and past:
-            _, item.p, item.c = past[-1]
+            cost, item.p, item.c = past[-1]
         status = item.status or Status.ITERATIONS
         if status in (Status.CONVERGED, Status.ITERATIONS):
             distance = mahalanobis(problem.shape, item.p)
             status = Status.IMPLAUSIBLE if distance > problem.stopping.ellipsoid else status
         finals.append(status)
+        final_costs.append(cost)
         shapes.append([problem.shape.instance(p) for _, p, _ in past])
     return Iterated(
         shape_parameters=np.array([item.p for item in items]),
         coordinates=np.array([item.c for item in items]),
         statuses=finals,
+        final_costs=final_costs,
         iterations=[item.iterations for item in items],
         costs=[[cost for cost, _, _ in past] for past in history],
         shapes=shapes,

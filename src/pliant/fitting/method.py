@@ -24,6 +24,10 @@ from pliant.kernels.system import System
 _SINGULAR = 1e-9
 """Eigenvalues below this share of the largest are taken for zero."""
 
+_ILL_CONDITIONED = 1e-3
+"""The same for bidirectional composition, where dp = dq changes nothing once image and model agree: half of the
+eigenvalues then vanish, and what is left of them is noise, of either sign for Newton's method."""
+
 
 @dataclass(frozen=True)
 class Schur:
@@ -182,7 +186,7 @@ def _schur(model: Quadratic) -> tuple[Float64, Float64]:
     scaled = model.Hcu / model.Hcc[:, None]
     reduced = model.Huu - np.swapaxes(model.Hcu, -1, -2) @ scaled
     right = model.gu - np.einsum("bmk,bm->bk", scaled, model.gc)
-    u = -least_norm(reduced, right)
+    u = -least_norm(reduced, right, _ILL_CONDITIONED if model.blocks == 2 else _SINGULAR)
     return _given(model, u), u
 
 
@@ -214,7 +218,8 @@ def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Fl
             others = np.einsum("bkl,bl->bk", model.Huu[:, part], u)
             others -= np.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
             right = model.gu[:, part] + others + np.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
-            u[:, part] = -least_norm(model.Huu[:, part, part], right)
+            both = size > k // model.blocks
+            u[:, part] = -least_norm(model.Huu[:, part, part], right, _ILL_CONDITIONED if both else _SINGULAR)
     return dc, u
 
 
@@ -235,7 +240,7 @@ def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
     return replace(model, Huu=model.Huu + back @ lift @ np.swapaxes(back, -1, -2))
 
 
-def least_norm(matrix: Float64, right: Float64) -> Float64:
+def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> Float64:
     """Solutions `(B, k)` of symmetric systems `(B, k, k)` by the pseudo-inverse: never an exception."""
     finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)) & np.isfinite(right).all(axis=-1))
     safe = np.where(finite[:, None, None], matrix, np.eye(matrix.shape[-1]))
@@ -246,8 +251,8 @@ def least_norm(matrix: Float64, right: Float64) -> Float64:
         if len(matrix) == 1:
             return np.full_like(right, np.nan)
         items = range(len(matrix))
-        return np.concatenate([least_norm(matrix[k : k + 1], right[k : k + 1]) for k in items])
-    cut = _SINGULAR * np.max(np.abs(values), axis=-1, keepdims=True)
+        return np.concatenate([least_norm(matrix[k : k + 1], right[k : k + 1], singular) for k in items])
+    cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=np.abs(values) > cut)
     solution = np.einsum(
         "bkj,bj,blj,bl->bk", vectors, inverse, vectors, np.where(finite[:, None], right, 0.0)
