@@ -143,7 +143,7 @@ class TestRecovery:
             assert error(fit, truth) < 0.3
 
     def test_appearance_and_cost_are_found_too(self, plain, painted):
-        images, truths, starts, _ = painted
+        images, _, starts, _ = painted
         for name in ("ssd-asy-gn-sch", "po-asy-gn"):
             for fit, image in zip(
                 pliant.fit(plain, images, starts, algorithm=name, iterations=40), images, strict=True

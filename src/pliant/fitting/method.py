@@ -152,7 +152,7 @@ def _curvature(system: System, composition: Composition, T: Float64, sign: str) 
         raise ValueError("this kernel was not asked for the curvature that Newton's method needs.")
     if sign == "derived":
         return np.asarray(T.T @ _two_by_two(image, np.zeros_like(image), -model) @ T)
-    # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (tables 9 and 10).
+    # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (appendix B).
     n = image.shape[-1]
     share = np.abs(T)
     if T.shape[1] == n:
