@@ -14,13 +14,13 @@ import pliant
 from pliant.cli.evaluate import evaluate as evaluate_command
 from pliant.cli.fit import fit as fit_command
 from pliant.data.dataset import Dataset
+from pliant.data.validation import SamplesLeftOut
 from pliant.evaluation import evaluate
 from pliant.fitting.fitter import DEFAULT_ALGORITHM
 from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_fit, plot_overlay
 from pliant.synthetic import write_faces
-from pliant.training import SamplesLeftOut
 from test_cli import run
 
 KEYS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "ms"]

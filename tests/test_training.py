@@ -11,9 +11,9 @@ from pliant.appearance.features import find_feature
 from pliant.appearance.interpolation import bilinear, resample
 from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
-from pliant.data.validation import InvalidDataset
+from pliant.data.validation import InvalidDataset, SamplesLeftOut
 from pliant.shape import Similarity, align, shape_size
-from pliant.training import SamplesLeftOut, train
+from pliant.training import train
 
 
 def appearance_of(level, image, points):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Int32
 from pliant.data.dataset import Dataset
-from pliant.data.validation import InvalidDataset, validate
+from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, make_fitter
 from pliant.fitting.loop import Status
@@ -20,7 +19,6 @@ from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset, summarise
 from pliant.model import Model
 from pliant.progress import Progress
-from pliant.training import SamplesLeftOut
 
 _TOGETHER = 32
 """About how many fits are handed to the fitter at once."""
@@ -99,19 +97,9 @@ def _annotated(
     if not annotated:
         raise ValueError(f"{dataset.source}: no image has a landmark file beside it to compare fits with.")
     advance = bar.start("checking images", len(annotated))
-    valid = validate(Dataset(annotated, dataset.source), jobs, advance)
-    if valid.problems and not skip_invalid:
-        raise InvalidDataset(valid.problems, len(annotated))
+    valid = usable(Dataset(annotated, dataset.source), skip_invalid, jobs, advance)
     if not len(valid.dataset):
-        raise ValueError(f"{dataset.source}: no sample can be used. " + " ".join(valid.problems))
-    if valid.problems:
-        left = len(annotated) - len(valid.dataset)
-        warnings.warn(
-            f"{left} of {len(annotated)} samples were left out:\n"
-            + "\n".join(f"  {problem}" for problem in valid.problems),
-            SamplesLeftOut,
-            stacklevel=3,
-        )
+        raise ValueError(f"{dataset.source}: no sample can be used.")
     count = valid.points.shape[1]
     if count != model.landmarks:
         raise ValueError(

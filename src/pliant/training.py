@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,7 +17,7 @@ from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.texture import LARGEST_SIZE, Texture, sample_texture
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Dataset, Sample
-from pliant.data.validation import InvalidDataset, Validated, validate
+from pliant.data.validation import Validated, usable
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame, Motion, build_frame, checked, delaunay
 from pliant.motion.frame import MARGIN
@@ -31,10 +30,6 @@ _TEXTURE_VARIANCE = 0.95
 
 Modes = int | float
 """A count of modes (int), or the share of the variance that they must explain (float)."""
-
-
-class SamplesLeftOut(UserWarning):
-    """What `skip_invalid=True` left out, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +83,11 @@ def train(
     feature = find_feature(features)
     workers = jobs or _cores()
     with Progress(progress) as bar:
-        valid = _usable(dataset, skip_invalid, workers, bar)
+        valid = usable(dataset, skip_invalid, workers, bar.start("checking samples", len(dataset)))
+        if len(valid.dataset) < 2:
+            raise ValueError(
+                f"a model needs at least two usable samples, and there are {len(valid.dataset)}."
+            )
         shape = train_shape_model(valid.points, settings.size)
         mesh = delaunay(shape.mean) if triangles is None else checked(shape.mean, triangles)
         blanks = [
@@ -166,21 +165,6 @@ def _settings(
         features=features,
         motion=motion,
     )
-
-
-def _usable(dataset: Dataset, skip_invalid: bool, workers: int, bar: Progress) -> Validated:
-    valid = validate(dataset, workers, bar.start("checking samples", len(dataset)))
-    if valid.problems and not skip_invalid:
-        raise InvalidDataset(valid.problems, len(dataset))
-    if valid.problems:
-        left_out = len(dataset) - len(valid.dataset)
-        listed = "\n".join(f"  {problem}" for problem in valid.problems)
-        warnings.warn(
-            f"{left_out} of {len(dataset)} samples were left out:\n{listed}", SamplesLeftOut, stacklevel=3
-        )
-    if len(valid.dataset) < 2:
-        raise ValueError(f"a model needs at least two usable samples, and there are {len(valid.dataset)}.")
-    return valid
 
 
 def _blank(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> _Blank:

@@ -45,7 +45,7 @@ def evaluate(
 
     import pliant
     from pliant import evaluation
-    from pliant.training import SamplesLeftOut
+    from pliant.data.validation import SamplesLeftOut
 
     if json_file is not None and not json_file.parent.is_dir():
         raise ValueError(f"{json_file}: the folder {json_file.parent} does not exist.")

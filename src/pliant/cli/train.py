@@ -42,7 +42,7 @@ def train(
 
     import pliant
     from pliant.cli.inspect import summarise
-    from pliant.training import SamplesLeftOut
+    from pliant.data.validation import SamplesLeftOut
 
     if not output.parent.is_dir():
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,10 @@ class InvalidDataset(ValueError):
             f"{found} found in {samples} samples (skip_invalid or --skip-invalid goes on without them):\n"
             + "\n".join(f"  {problem}" for problem in problems)
         )
+
+
+class SamplesLeftOut(UserWarning):
+    """What `skip_invalid=True` left out, a sentence each."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,21 @@ def validate(dataset: Dataset, jobs: int = 1, advance: Callable[[], None] = lamb
         colour=any(outcome.colour for _, outcome in usable),
         problems=tuple(problems),
     )
+
+
+def usable(
+    dataset: Dataset, skip_invalid: bool, jobs: int = 1, advance: Callable[[], None] = lambda: None
+) -> Validated:
+    """What can be used, with a warning about the rest if it may be skipped, and an error otherwise."""
+    valid = validate(dataset, jobs, advance)
+    if valid.problems and not skip_invalid:
+        raise InvalidDataset(valid.problems, len(dataset))
+    if valid.problems:
+        left_out = len(dataset) - len(valid.dataset)
+        listed = "\n".join(f"  {problem}" for problem in valid.problems)
+        text = f"{left_out} of {len(dataset)} samples were left out:\n{listed}"
+        warnings.warn(text, SamplesLeftOut, stacklevel=3)
+    return valid
 
 
 def _check(sample: Sample) -> _Checked:
