@@ -229,7 +229,7 @@ class TestFitCommand:
         [
             (("{images}", "--algorithm", "po-asyn-gn"), "Did you mean 'po-asy-gn'"),
             (("nowhere",), "nowhere: there is no such image or folder"),
-            (("{images}", "--boxes", "{boxes}"), "line 2: expected the columns"),
+            (("{images}", "--boxes", "{boxes}"), "line 1: expected the columns"),
             (("{images}", "--iterations", "2.5"), "--iterations takes whole numbers"),
             (("{images}", "--device", "abacus"), "there is no device 'abacus'"),
             (("{images}", "{images}/../twin/face-0000.png"), "face-0000.pts: fit them separately"),
