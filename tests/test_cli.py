@@ -107,7 +107,7 @@ def test_demo_makes_a_page_that_stands_alone(tmp_path):
     run("demo", "-o", tmp_path / "demo", "--count", 24)
     assert time.perf_counter() - begin < 120
     page = (tmp_path / "demo" / "index.html").read_text()
-    assert page.count("data:image/png;base64,") == 6
+    assert page.count("data:image/png;base64,") == 7
     assert "$" not in page.split("base64")[0]
     assert "http" not in page
     assert pliant.load(tmp_path / "demo" / "faces.pliant").provenance["samples"] == 24

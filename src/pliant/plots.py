@@ -134,6 +134,17 @@ def plot_fit(result: FitResult, image: Image) -> Figure:
     return figure
 
 
+def plot_fits(fits: Sequence[FitResult], images: Sequence[Image]) -> Figure:
+    """Images in two rows: above with the starts, below with the fits."""
+    figure = Figure(figsize=(1.7 * len(fits), 3.5), layout="constrained")
+    axes = figure.subplots(2, len(fits), squeeze=False)
+    for (above, below), result, image in zip(axes.T, fits, images, strict=True):
+        _show(above, image)
+        _dots(above, result.start, _START)
+        _show(below, image, result.points)
+    return figure
+
+
 def plot_overlay(image: Image, points: Floats) -> Figure:
     """Nothing but the image and the landmarks `(v, 2)` on it."""
     height, width = image.shape[:2]

@@ -15,7 +15,7 @@ def evaluate(
     folders: Annotated[list[Path], typer.Argument(help="Folders of images with landmark files beside them.")],
     algorithm: Annotated[
         str, typer.Option(help="Algorithms with commas between them, or 'all' for the paper's 31.")
-    ] = "po-asy-gn",
+    ] = "ssd:map-asy:0.2-gn-sch",
     noise: Annotated[
         float, typer.Option(help="How far off the random starts are; the paper has 0.05.")
     ] = 0.05,

@@ -44,7 +44,7 @@ def fit(
             "each image."
         ),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "po-asy-gn",
+    algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "ssd:map-asy:0.2-gn-sch",
     iterations: Annotated[
         str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
     ] = None,
@@ -122,7 +122,8 @@ def fit(
         if reasons:
             typer.echo(f"{len(reasons)} could not be fitted: the column reason says why")
         if doubtful:
-            typer.echo(f"{doubtful} fits are doubtful: the column status says how they ended")
+            fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
+            typer.echo(f"{fits} doubtful: the column status says how they ended")
 
 
 def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
