@@ -5,6 +5,7 @@ derivative is known exactly: what the algebra claims can be checked to rounding.
 """
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -392,3 +393,9 @@ class TestNames:
     def test_what_has_no_meaning_gets_a_sentence(self, name, sentence):
         with pytest.raises(ValueError, match=sentence):
             Algorithm.parse(name)
+
+
+def test_the_docs_list_the_catalogue():
+    page = (Path(__file__).parents[1] / "docs" / "algorithms.md").read_text()
+    for entry in catalogue():
+        assert f"| `{entry.name}` | {entry.paper_name} | {entry.published} | {entry.also} |" in page
