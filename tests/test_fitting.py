@@ -207,7 +207,7 @@ class TestGradients:
         differences = np.array([(cost(e) - cost(-e)) / 0.1 for e in unit])
         # A stencil of a pixel sees waves of 14 to 42 pixels too flat, most of all at the border of the mask.
         assert_allclose(model.gu[0], differences, atol=0.1 * np.abs(differences).max())
-        assert np.corrcoef(model.gu[0], differences)[0, 1] > 0.995
+        assert np.corrcoef(model.gu[0], differences)[0, 1] > 0.99
 
 
 class TestProperties:
