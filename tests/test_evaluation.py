@@ -290,7 +290,7 @@ class TestPlots:
         assert "outside of the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace(
             "\n", " "
         )
-        assert good.plot(sample.image()).axes[0].get_title() == f"po-asy-gn: {good.status}"
+        assert good.plot(sample.image()).axes[0].get_title() == f"{good.algorithm}: {good.status}"
 
     @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3), (3, 2000)])
     def test_overlay_is_the_image(self, shape, tmp_path):
