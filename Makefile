@@ -39,6 +39,7 @@ format: $(READY) ## rewrite the code in the house format
 bench: $(READY)  ## run the benchmarks (real data from ../shared/data if it is there)
 	$(BIN)/python benchmarks/train.py
 	$(BIN)/python benchmarks/features.py
+	$(BIN)/python benchmarks/kernel.py
 
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py

@@ -344,6 +344,26 @@ class TestSafety:
         assert np.all(np.isfinite(u))
         assert_allclose(u[0, :7], -u[0, 7:], atol=1e-6)
 
+    @pytest.mark.parametrize("broken", [np.nan, np.inf, 1e308])
+    def test_newton_safe_survives_an_item_that_is_broken(self, broken):
+        world = World(2)
+        exact, _, _ = model_of(world, SSD(), Inverse())
+        linearised, _, _ = model_of(world, SSD(), Inverse(), "none")
+
+        def doubled(model):
+            spoilt = np.where(np.eye(7) > 0, broken, model.Huu[0])
+            return replace(
+                model,
+                gc=np.repeat(model.gc, 2, axis=0),
+                gu=np.repeat(model.gu, 2, axis=0),
+                Hcu=np.repeat(model.Hcu, 2, axis=0),
+                Huu=np.stack([model.Huu[0], spoilt]),
+            )
+
+        with np.errstate(all="ignore"):
+            _, u = solve(Newton(Schur(), "safe"), doubled(exact), doubled(linearised))
+        assert_allclose(u[0], solve(Newton(Schur(), "safe"), exact, linearised)[1][0], rtol=1e-9)
+
     def test_nan_in_one_item_does_not_reach_the_others(self):
         matrix = np.stack([np.eye(3), np.full((3, 3), np.nan)])
         solution = least_norm(matrix, np.ones((2, 3)))

@@ -229,35 +229,42 @@ def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
     def reduced(of: Quadratic) -> Float64:
         return of.Huu - np.swapaxes(of.Hcu, -1, -2) @ (of.Hcu / of.Hcc[:, None])
 
-    values, vectors = np.linalg.eigh(reduced(gauss_newton))
+    values, vectors = _eigh(reduced(gauss_newton))
     floor = _SINGULAR * np.max(values, axis=-1, keepdims=True)
     root = np.sqrt(np.maximum(values, floor + 1e-300))
     whiten = vectors / root[:, None, :]
     relative = np.swapaxes(whiten, -1, -2) @ reduced(model) @ whiten
-    ratios, directions = np.linalg.eigh((relative + np.swapaxes(relative, -1, -2)) / 2)
+    ratios, directions = _eigh(relative)
     lift = (directions * np.maximum(0.5 - ratios, 0)[:, None, :]) @ np.swapaxes(directions, -1, -2)
     back = vectors * root[:, None, :]
     return replace(model, Huu=model.Huu + back @ lift @ np.swapaxes(back, -1, -2))
 
 
 def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> Float64:
-    """Solutions `(B, k)` of symmetric systems `(B, k, k)` by the pseudo-inverse: never an exception."""
-    finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)) & np.isfinite(right).all(axis=-1))
-    safe = np.where(finite[:, None, None], matrix, np.eye(matrix.shape[-1]))
-    try:
-        values, vectors = np.linalg.eigh((safe + np.swapaxes(safe, -1, -2)) / 2)
-    except np.linalg.LinAlgError:
-        # One item of the batch that defeats LAPACK must not take the others with it.
-        if len(matrix) == 1:
-            return np.full_like(right, np.nan)
-        items = range(len(matrix))
-        return np.concatenate([least_norm(matrix[k : k + 1], right[k : k + 1], singular) for k in items])
+    """Solutions `(B, k)` of symmetric systems `(B, k, k)` by the pseudo-inverse: never an exception.
+
+    An item that is not finite, or that defeats the decomposition, has a solution that is not a number.
+    """
+    values, vectors = _eigh(matrix)
     cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
-    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=np.abs(values) > cut)
-    solution = np.einsum(
-        "bkj,bj,blj,bl->bk", vectors, inverse, vectors, np.where(finite[:, None], right, 0.0)
+    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=~(np.abs(values) <= cut))
+    return np.asarray(np.einsum("bkj,bj,blj,bl->bk", vectors, inverse, vectors, right))
+
+
+def _eigh(matrix: Float64) -> tuple[Float64, Float64]:
+    """Eigenvalues `(B, k)` and eigenvectors `(B, k, k)`, each item by itself if one of them cannot be had."""
+    finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)))
+    safe = np.where(
+        finite[:, None, None], (matrix + np.swapaxes(matrix, -1, -2)) / 2, np.eye(matrix.shape[-1])
     )
-    return np.asarray(np.where(finite[:, None], solution, np.nan))
+    try:
+        values, vectors = np.linalg.eigh(safe)
+    except np.linalg.LinAlgError:
+        if len(matrix) == 1:
+            return np.full(matrix.shape[:-1], np.nan), safe
+        parts = [_eigh(matrix[k : k + 1]) for k in range(len(matrix))]
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+    return np.where(finite[:, None], values, np.nan), vectors
 
 
 def _two_by_two(first: Float64, corner: Float64, last: Float64) -> Float64:
