@@ -180,7 +180,7 @@ def needs_of(problem: Problem) -> Needs:
     newton = isinstance(method, Newton)
     model = not isinstance(composition, Forward)
     moving = (
-        isinstance(method, Newton) and method.variant != "printed" and weights.solves_appearance and model
+        isinstance(method, Newton) and method.variant == "derived" and weights.solves_appearance and model
     )
     return Needs(
         image=not isinstance(composition, Inverse),

@@ -69,8 +69,8 @@ class Newton:
     """The cost is expanded to second order (section 3.3.2).
 
     `derived` is what differentiation gives; `printed` is what the paper's tables say (the model's curvature
-    with a plus, no JA'r); `safe` is the derived one, bounded below by half of Gauss-Newton's Hessian
-    in every direction, so that no step is more than twice as long as that of Gauss-Newton.
+    with a plus, no JA'r); `safe` is Gauss-Newton with the derived curvature, bounded below by half of its own
+    Hessian in every direction, so that no step is more than twice as long as that of Gauss-Newton.
     """
 
     strategy: Strategy = Schur()
@@ -224,20 +224,21 @@ def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Fl
 
 
 def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
-    """Huu raised until, with c eliminated, it is at least half of Gauss-Newton's in every direction."""
+    """Gauss-Newton's model with Newton's curvature of the shape, at least half of its own in every direction.
 
-    def reduced(of: Quadratic) -> Float64:
-        return of.Huu - np.swapaxes(of.Hcu, -1, -2) @ (of.Hcu / of.Hcc[:, None])
-
-    values, vectors = _eigh(reduced(gauss_newton))
+    The coupling of appearance and shape is left as Gauss-Newton has it: with JA'r in it, the gradient that
+    is left when c is eliminated would be another one, and the length of the step without a bound.
+    """
+    coupling = np.swapaxes(gauss_newton.Hcu, -1, -2) @ (gauss_newton.Hcu / gauss_newton.Hcc[:, None])
+    values, vectors = _eigh(gauss_newton.Huu - coupling)
     floor = _SINGULAR * np.max(values, axis=-1, keepdims=True)
     root = np.sqrt(np.maximum(values, floor + 1e-300))
     whiten = vectors / root[:, None, :]
-    relative = np.swapaxes(whiten, -1, -2) @ reduced(model) @ whiten
+    relative = np.swapaxes(whiten, -1, -2) @ (model.Huu - coupling) @ whiten
     ratios, directions = _eigh(relative)
     lift = (directions * np.maximum(0.5 - ratios, 0)[:, None, :]) @ np.swapaxes(directions, -1, -2)
     back = vectors * root[:, None, :]
-    return replace(model, Huu=model.Huu + back @ lift @ np.swapaxes(back, -1, -2))
+    return replace(gauss_newton, Huu=model.Huu + back @ lift @ np.swapaxes(back, -1, -2))
 
 
 def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> Float64:
