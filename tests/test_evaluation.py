@@ -179,11 +179,12 @@ class TestFitCommand:
             assert rows[str(mixed / name)]["status"] == "failed"
             assert sentence in rows[str(mixed / name)]["reason"]
         written = sorted(path.name for path in output.iterdir())
-        assert written == sorted(
-            ["fits.csv", *(f"face-000{k}.{kind}" for k in range(3) for kind in ("png", "pts"))]
-        )
+        assert written == sorted(["fits.csv", "pictures", *(f"face-000{k}.pts" for k in range(3))])
+        assert sorted(path.name for path in (output / "pictures").iterdir()) == [
+            f"face-000{k}.png" for k in range(3)
+        ]
         assert pliant.read_landmarks(output / "face-0001.pts").shape == (68, 2)
-        assert (output / "face-0001.png").read_bytes().startswith(b"\x89PNG")
+        assert (output / "pictures" / "face-0001.png").read_bytes().startswith(b"\x89PNG")
 
     def test_boxes(self, file, folder, tmp_path):
         first, second = (pliant.read_landmarks(folder / f"face-000{k}.pts") for k in range(2))

@@ -54,7 +54,7 @@ def fit(
     jobs: Annotated[int | None, typer.Option(help="Threads; all cores if not given.", min=1)] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
 ) -> None:
-    """Fit a model to images: writes NAME.pts and NAME.png for each, and fits.csv about all, into a folder.
+    """Fit a model to images: writes NAME.pts and pictures/NAME.png for each, and fits.csv about all.
 
     An image that cannot be fitted is a row of fits.csv with the reason, and does not stop the others.
     """
@@ -100,7 +100,7 @@ def fit(
         rows.writerow(COLUMNS)
         for file, name, task in zip(files, names, tasks, strict=True):
             # What an earlier run left is not to be taken for this one's.
-            for stale in (output / f"{name}.pts", output / f"{name}.png"):
+            for stale in _targets(output, name):
                 stale.unlink(missing_ok=True)
             if isinstance(task, _Ready):
                 result = next(results)
@@ -111,7 +111,7 @@ def fit(
                 reasons.append(f"{file}: {reason}")
             elif isinstance(task, _Ready):
                 doubtful += not result.ok
-                _write(output / name, result, task.image, draw)
+                _write(_targets(output, name), result, task.image, draw)
             rows.writerow(_row(file, result, reason))
             advance()
     fitted = len(files) - len(reasons)
@@ -254,18 +254,29 @@ def _check_output(output: Path, files: Sequence[Path], names: Sequence[str]) -> 
     inputs = {file.resolve() for file in files}
     earlier = (output / "fits.csv").is_file()
     for name in names:
-        for target in (output / f"{name}.pts", output / f"{name}.png"):
+        for target in _targets(output, name):
             if target.resolve() in inputs or (target.exists() and not earlier):
                 raise ValueError(f"{target} would be replaced: write to another folder.")
 
 
-def _write(target: Path, result: FitResult, image: Image, draw: bool) -> None:
+def _targets(output: Path, name: str) -> tuple[Path, Path]:
+    """The landmarks and the picture of a fit.
+
+    The picture has a folder of its own: beside the landmarks, it would be taken for the image that they belong
+    to, though it has other pixels.
+    """
+    return output / f"{name}.pts", output / "pictures" / f"{name}.png"
+
+
+def _write(targets: tuple[Path, Path], result: FitResult, image: Image, draw: bool) -> None:
     from pliant.data.formats import write_landmarks
     from pliant.plots import plot_overlay
 
-    write_landmarks(f"{target}.pts", result.points)
+    landmarks, picture = targets
+    write_landmarks(landmarks, result.points)
     if draw:
-        plot_overlay(image, result.points).savefig(f"{target}.png", dpi=100)
+        picture.parent.mkdir(exist_ok=True)
+        plot_overlay(image, result.points).savefig(picture, dpi=100)
 
 
 def _row(file: Path, result: FitResult, reason: str) -> tuple[object, ...]:
