@@ -104,6 +104,8 @@ class _Item:
     best: int = 0
 
 
+# A fit that is lost may overflow on its way out: its status says so, and no warning needs to.
+@np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def iterate(
     problem: Problem,
     images: Sequence[Float32],
@@ -112,18 +114,6 @@ def iterate(
     iterations: int,
 ) -> Iterated:
     """Run up to `iterations` on images `(h, w, c)` from parameters `(B, n)` and coordinates `(B, m)`."""
-    # A fit that is lost may overflow on its way out: its status says so, and no warning needs to.
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        return _iterate(problem, images, shape_parameters, coordinates, iterations)
-
-
-def _iterate(
-    problem: Problem,
-    images: Sequence[Float32],
-    shape_parameters: Floats,
-    coordinates: Floats,
-    iterations: int,
-) -> Iterated:
     shape, weights = problem.shape, problem.weights
     items = [_Item(np.array(p), np.array(c)) for p, c in zip(shape_parameters, coordinates, strict=True)]
     history: list[list[tuple[float, Float64, Float64]]] = [[] for _ in items]
