@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.subspace import restrict
-from pliant.kernels.cpu import CpuKernel
+from pliant.kernels.cpu import cpu_kernel
 from pliant.kernels.reference import ReferenceKernel
 from pliant.kernels.system import Needs, System
 
@@ -41,7 +41,7 @@ def test_kernels_agree(model, dataset, level_number, sampling, jobs, solves):
     c = c if solves else np.zeros_like(c)
     m = len(subspace.variances)
     reference = ReferenceKernel(level, subspace, pixels)
-    compiled = CpuKernel(level, subspace, pixels, jobs)
+    compiled = cpu_kernel(level, subspace, pixels, Needs(appearance=solves, moving_basis=True), jobs)
     for needs in (
         Needs(),
         Needs(image=False),
@@ -51,6 +51,7 @@ def test_kernels_agree(model, dataset, level_number, sampling, jobs, solves):
         Needs(curvature=(0.7, np.linspace(0.1, 0.6, m))),
         Needs(image=False, curvature=(1.0, np.zeros(m)), moving_basis=True),
     ):
+        needs = dataclasses.replace(needs, appearance=solves)
         one = reference.system(images, shapes, c, needs)
         other = compiled.system(images, shapes, c, needs)
         for field in dataclasses.fields(System):
@@ -65,7 +66,7 @@ def test_kernels_agree(model, dataset, level_number, sampling, jobs, solves):
 
 def test_a_batch_equals_its_items(model, dataset):
     level, subspace, pixels, images, shapes, c = problem(model, dataset, 1, 1.0, count=11)
-    kernel = CpuKernel(level, subspace, pixels, jobs=2)
+    kernel = cpu_kernel(level, subspace, pixels, Needs(), jobs=2)
     together = kernel.system(images, shapes, c, Needs())
     for k in range(11):
         alone = kernel.system(images[k : k + 1], shapes[k : k + 1], c[k : k + 1], Needs())
@@ -96,5 +97,5 @@ def test_positions_that_are_not_numbers_do_not_crash(model, dataset):
     level, subspace, pixels, images, shapes, c = problem(model, dataset, 0, 1.0, count=2)
     shapes[0, 3] = np.nan
     shapes[1] += 1e7
-    system = CpuKernel(level, subspace, pixels).system(images, shapes, c, Needs())
+    system = cpu_kernel(level, subspace, pixels, Needs()).system(images, shapes, c, Needs())
     assert np.all(np.isfinite(system.image_image))

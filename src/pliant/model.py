@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pliant.appearance.texture import Texture
-from pliant.arrays import Float32, Float64, Floats, Image
+from pliant.arrays import Float32, Float64, Floats, Image, readonly
 from pliant.motion import Motion
 from pliant.pca import PCA
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
@@ -22,7 +22,9 @@ class Level:
 
     The mean of `shape` is the set of vertices of `motion.frame`, so that zero parameters are the
     identity warp. `appearance` is over vectors of f · c values: pixels in the frame's order, the
-    channels of a pixel side by side.
+    channels of a pixel side by side. `basis_slopes (m, n, m)` are products of its components with the
+    derivatives of its components by the warp, which take a second to compute: None if they are not known.
+    They belong to this very level: `dataclasses.replace` forgets them.
     """
 
     scale: float
@@ -31,6 +33,13 @@ class Level:
     features: str
     channels: int
     appearance: PCA
+    basis_slopes: Float32 | None = field(default=None, init=False)
+
+    def with_basis_slopes(self, values: Float32) -> Level:
+        """The same level with the products that were computed for it."""
+        level = replace(self)
+        object.__setattr__(level, "basis_slopes", readonly(values))
+        return level
 
 
 @dataclass(frozen=True)

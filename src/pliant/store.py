@@ -206,6 +206,8 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         shape = level.shape
         keep_frame(f"levels.{number}.frame", level.motion.frame)
         keep(f"levels.{number}.shape", basis=shape.basis, eigenvalues=shape.eigenvalues)
+        if level.basis_slopes is not None:
+            keep(f"levels.{number}.appearance", basis_slopes=level.basis_slopes)
         levels.append(
             {
                 "scale": level.scale,
@@ -262,9 +264,11 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         channels = int(level["channels"])
         appearance = pca(f"levels.{number}.appearance", len(mesh.pixels) * channels, level["appearance"])
         motion = MOTIONS[level["motion"]](mesh)
-        levels.append(
-            Level(float(level["scale"]), shape, motion, str(level["features"]), channels, appearance)
-        )
+        whole = Level(float(level["scale"]), shape, motion, str(level["features"]), channels, appearance)
+        slopes, m = f"levels.{number}.appearance.basis_slopes", appearance.modes
+        if slopes in arrays:
+            whole = whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
+        levels.append(whole)
     if not levels:
         raise ValueError("it has no levels")
     drawn = _checked_frame(frame("texture.frame"))

@@ -18,8 +18,9 @@ from pliant.appearance.texture import LARGEST_SIZE, Texture, sample_texture
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.validation import Validated, usable
+from pliant.kernels.cpu import basis_slopes
 from pliant.model import Level, Model
-from pliant.motion import MOTIONS, Frame, Motion, build_frame, checked, delaunay
+from pliant.motion import MOTIONS, Frame, Motion, PiecewiseAffine, build_frame, checked, delaunay
 from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
@@ -111,12 +112,17 @@ def train(
             # Popped, so that a buffer as large as all the images is gone before the next is worked on.
             components.append(collected.pop(0).finish(modes))
             step()
-    *appearances, texture = components
+        *appearances, texture = components
+        step = bar.start("slopes of the basis", len(blanks))
+        levels = []
+        for blank, appearance in zip(blanks, appearances, strict=True):
+            level = Level(blank.scale, blank.shape, blank.motion, features, feature.channels, appearance)
+            if isinstance(level.motion, PiecewiseAffine):
+                level = level.with_basis_slopes(basis_slopes(level, workers))
+            levels.append(level)
+            step()
     return Model(
-        levels=tuple(
-            Level(blank.scale, blank.shape, blank.motion, features, feature.channels, appearance)
-            for blank, appearance in zip(blanks, appearances, strict=True)
-        ),
+        levels=tuple(levels),
         texture=Texture(drawn, channels, texture),
         settings={
             key: list(value) if isinstance(value, tuple) else value for key, value in asdict(settings).items()

@@ -58,7 +58,9 @@ class Weights:
     solves_appearance: bool
 
     def value(self, system: System, shape_parameters: Float64, appearance_parameters: Float64) -> Float64:
-        """The cost `(B,)` at parameters `(B, n)` and `(B, m)`."""
+        """The cost `(B,)` at parameters `(B, n)` and `(B, m)`; not a number if the system has no r'r."""
+        if system.residual_residual is None:
+            return np.full(len(shape_parameters), np.nan)
         within = np.sum(self.appearance * system.basis_residual**2, axis=-1)
         prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
         prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)

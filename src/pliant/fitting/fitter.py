@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,12 +22,17 @@ from pliant.arrays import Float32, Float64, Floats, Image, Int32
 from pliant.data.dataset import Sample
 from pliant.data.images import as_image, read_image
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.cost import SSD, Weights, weigh
-from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, iterate
+from pliant.fitting.composition import Inverse
+from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
+from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, iterate, needs_of
+from pliant.fitting.method import GaussNewton
 from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.start import start_points
 from pliant.model import Level, Model
 from pliant.motion import Order, PiecewiseAffine
+
+if TYPE_CHECKING:
+    from pliant.kernels.cpu import CpuKernel
 
 DEFAULT_ALGORITHM = "ssd:map-asy:0.2-gn-sch"
 """Chosen on images held out of the training sets: docs/results.md."""
@@ -79,15 +86,21 @@ class Fitter:
         cost = self.algorithm.cost
         subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
         weights = _weights(self.algorithm, level, subspace)
-        kernel = make_kernel(self.device, level, subspace, pixels, self.jobs)
+        kernel = make_kernel(self.device, level, subspace, pixels, self.algorithm, weights, self.jobs)
         return (
             level,
             subspace,
             Problem(kernel, level.motion, level.shape, weights, self.algorithm, self.stopping, self.order),
         )
 
-    def block(self, images: Sequence[ImageSource], starts: Sequence[Floats]) -> list[FitResult]:
-        """Fits of a few images at once; one that cannot be used does not stop the others."""
+    def block(
+        self, images: Sequence[ImageSource], starts: Sequence[Floats], threads: int = 1
+    ) -> list[FitResult]:
+        """Fits of a few images at once; one that cannot be used does not stop the others.
+
+        `threads` work together on every image, for the least time until they are done; many images are done
+        soonest in blocks of their own, each by a thread of its own: `fit_all`.
+        """
         begin = time.perf_counter()
         name = str(self.algorithm)
         results: list[FitResult | None] = [None] * len(images)
@@ -103,20 +116,21 @@ class Fitter:
                 results[number] = failed(self.model, name, points, str(error))
         if usable:
             fitted = self._coarse_to_fine(
-                [image for _, image, _ in usable], [points for _, _, points in usable]
+                [image for _, image, _ in usable], [points for _, _, points in usable], threads
             )
             seconds = (time.perf_counter() - begin) / len(usable)
             for (number, _, _), result in zip(usable, fitted, strict=True):
                 results[number] = replace(result, seconds=seconds)
         return [result for result in results if result is not None]
 
-    def _coarse_to_fine(self, images: list[Image], starts: list[Float64]) -> list[FitResult]:
+    def _coarse_to_fine(self, images: list[Image], starts: list[Float64], threads: int) -> list[FitResult]:
         states = [_State(image, start) for image, start in zip(images, starts, strict=True)]
         for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
             # What was lost at a coarse level stays lost.
             going = [state for state in states if state.status not in (Status.DIVERGED, Status.OUTSIDE)]
             if going:
-                self._one_level(level, subspace, problem, limit, going)
+                threaded = replace(problem, kernel=problem.kernel.threaded(threads))
+                self._one_level(level, subspace, threaded, limit, going)
         return [self._result(state) for state in states]
 
     def _one_level(
@@ -126,10 +140,10 @@ class Fitter:
         pixels = [view.pixels for view in views]
         p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
         first = _first_coordinates(problem, subspace, pixels, level.shape.instance(p))
-        ended = iterate(problem, pixels, p, first, limit)
+        ended = iterate(problem, pixels, p, first, limit, every_cost=self.keep_trace)
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
-        appearance = _appearance(problem, subspace, ended, pixels, shapes) if finest else None
+        appearance = _appearance(problem, subspace, ended) if finest else None
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.points = view.to_image(shapes[k])
             state.status = _judged(ended.statuses[k], state.points, state.image)
@@ -167,10 +181,7 @@ class Fitter:
         def look(image: Image, shape: Float64) -> View:
             return feature_view(image, shape, scale_to_frame(level.shape.mean, shape), feature, margin)
 
-        if self.jobs == 1 or len(images) == 1:
-            return [look(image, shape) for image, shape in zip(images, points, strict=True)]
-        with ThreadPoolExecutor(self.jobs) as pool:
-            return list(pool.map(look, images, points))
+        return [look(image, shape) for image, shape in zip(images, points, strict=True)]
 
 
 def fit(
@@ -210,12 +221,35 @@ def fit(
 
 
 def fit_all(
-    fitter: Fitter, work: Iterable[tuple[ImageSource, Floats]], block: int = 32
+    fitter: Fitter, work: Iterable[tuple[ImageSource, Floats]], block: int = 8
 ) -> Iterator[FitResult]:
-    """Fits of any number of images, in order, reading `block` of them at a time."""
+    """Fits of any number of images, in order: blocks of them side by side, read a little ahead of the results."""
     pending = iter(work)
-    while chunk := list(islice(pending, block)):
-        yield from fitter.block([image for image, _ in chunk], [start for _, start in chunk])
+    first = list(islice(pending, block * fitter.jobs))
+    if len(first) == 1:
+        yield from fitter.block([first[0][0]], [first[0][1]], fitter.jobs)
+        return
+    # Fewer images than blocks for all threads: smaller blocks, so that none is idle.
+    size = max(1, min(block, -(-len(first) // fitter.jobs)))
+    blocks = _batched(chain(first, pending), size)
+    _ = fitter.prepared  # made once, not by every thread
+    with ThreadPoolExecutor(fitter.jobs) as pool:
+        ahead: deque[Future[list[FitResult]]] = deque()
+        for chunk in blocks:
+            images, starts = [image for image, _ in chunk], [start for _, start in chunk]
+            ahead.append(pool.submit(fitter.block, images, starts))
+            if len(ahead) > fitter.jobs:
+                yield from ahead.popleft().result()
+        while ahead:
+            yield from ahead.popleft().result()
+
+
+def _batched(
+    items: Iterable[tuple[ImageSource, Floats]], size: int
+) -> Iterator[list[tuple[ImageSource, Floats]]]:
+    source = iter(items)
+    while chunk := list(islice(source, size)):
+        yield chunk
 
 
 def make_fitter(
@@ -261,7 +295,15 @@ def read(source: ImageSource) -> Image:
     return as_image(source)
 
 
-def make_kernel(device: str, level: Level, subspace: Subspace, pixels: Int32 | None, jobs: int) -> Kernel:
+def make_kernel(
+    device: str,
+    level: Level,
+    subspace: Subspace,
+    pixels: Int32 | None,
+    algorithm: Algorithm,
+    weights: Weights,
+    jobs: int,
+) -> Kernel:
     """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64."""
     from pliant.kernels.reference import ReferenceKernel
 
@@ -270,9 +312,19 @@ def make_kernel(device: str, level: Level, subspace: Subspace, pixels: Int32 | N
     if not isinstance(level.motion, PiecewiseAffine):
         # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
         return ReferenceKernel(level, subspace, pixels, np.float32)
-    from pliant.kernels.cpu import CpuKernel
+    from pliant.kernels.cpu import cpu_kernel
 
-    return CpuKernel(level, subspace, pixels, jobs)
+    return suited(cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs), algorithm, weights)
+
+
+def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:
+    """The kernel itself, or the one for algorithms whose model stands still."""
+    from pliant.kernels.projected import projected_kernel
+
+    still = isinstance(algorithm.cost, ProjectOut) and isinstance(algorithm.composition, Inverse)
+    if still and isinstance(algorithm.method, GaussNewton) and weights.residual > 0:
+        return projected_kernel(kernel, weights.residual, weights.appearance)
+    return kernel
 
 
 def _weights(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
@@ -294,14 +346,10 @@ def _first_coordinates(
     return np.asarray(best * weights.residual / (weights.residual + weights.appearance_precision))
 
 
-def _appearance(
-    problem: Problem, subspace: Subspace, ended: Iterated, pixels: list[Float32], shapes: Float64
-) -> Float64:
-    """The model's appearance parameters `(B, m)`; project-out finds them afterwards."""
+def _appearance(problem: Problem, subspace: Subspace, ended: Iterated) -> Float64:
+    """The model's appearance parameters `(B, m)`; project-out has them from the image where it ended."""
     solved = problem.weights.solves_appearance
-    return subspace.model_parameters(
-        ended.coordinates if solved else problem.kernel.appearance(pixels, shapes)
-    )
+    return subspace.model_parameters(ended.coordinates if solved else ended.explained)
 
 
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:

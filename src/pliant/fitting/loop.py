@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -63,6 +63,8 @@ class Kernel(Protocol):
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64: ...
 
+    def threaded(self, jobs: int) -> Kernel: ...
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -81,16 +83,27 @@ class Problem:
 class Iterated:
     """Where a batch ended: parameters, status, iterations `(B,)`, and the trace of every item.
 
-    `costs` and `shapes` have one entry more than there were iterations: the start, and each update.
+    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `costs` and `shapes`
+    have one entry more than there were iterations: the start, and each update.
     """
 
     shape_parameters: Float64
     coordinates: Float64
+    explained: Float64
     statuses: list[Status]
     iterations: list[int]
     final_costs: list[float]
     costs: list[list[float]]
     shapes: list[list[Float64]]
+
+
+class _Visit(NamedTuple):
+    """An estimate that was looked at: its cost (not a number if it was not computed), p, c, and A'r."""
+
+    cost: float
+    p: Float64
+    c: Float64
+    residual: Float64
 
 
 @dataclass
@@ -101,7 +114,14 @@ class _Item:
     c: Float64
     status: Status | None = None
     iterations: int = 0
+    past: list[_Visit] = field(default_factory=list)
     best: int = 0
+
+    def final(self) -> _Visit | None:
+        """Where this item ends."""
+        if not self.past:
+            return None
+        return self.past[self.best if self.status is Status.RISING else -1]
 
 
 # A fit that is lost may overflow on its way out: its status says so, and no warning needs to.
@@ -112,12 +132,16 @@ def iterate(
     shape_parameters: Floats,
     coordinates: Floats,
     iterations: int,
+    *,
+    every_cost: bool = True,
 ) -> Iterated:
-    """Run up to `iterations` on images `(h, w, c)` from parameters `(B, n)` and coordinates `(B, m)`."""
-    shape, weights = problem.shape, problem.weights
+    """Run up to `iterations` on images `(h, w, c)` from parameters `(B, n)` and coordinates `(B, m)`.
+
+    Without `every_cost`, an algorithm that needs no cost on its way has one at its end alone.
+    """
+    shape, patience = problem.shape, problem.stopping.patience
     items = [_Item(np.array(p), np.array(c)) for p, c in zip(shape_parameters, coordinates, strict=True)]
-    history: list[list[tuple[float, Float64, Float64]]] = [[] for _ in items]
-    needs = needs_of(problem)
+    needs = replace(needs_of(problem.algorithm, problem.weights), cost=every_cost or patience is not None)
     for round_number in range(iterations + 1):
         running = [k for k, item in enumerate(items) if item.status is None]
         if not running:
@@ -127,46 +151,64 @@ def iterate(
         c = np.array([items[k].c for k in running])
         shapes = shape.instance(p)
         batch = [images[k] for k in running]
-        system = problem.kernel.system(batch, shapes, c, Needs(False, False) if last else needs)
-        costs = weights.value(system, p, c)
-        usable = system.finite & np.isfinite(costs)
+        system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
+        costs = problem.weights.value(system, p, c)
+        usable = system.finite
+        if system.residual_residual is not None:
+            usable = np.logical_and(usable, np.isfinite(costs))
         for row, k in enumerate(running):
+            item = items[k]
             if not usable[row]:
-                items[k].status = Status.DIVERGED
+                item.status = Status.DIVERGED
                 continue
-            history[k].append((float(costs[row]), items[k].p, items[k].c))
-            items[k].iterations = round_number
-            if costs[row] < history[k][items[k].best][0]:
-                items[k].best = round_number
-            patience = problem.stopping.patience
-            if patience is not None and round_number - items[k].best >= patience:
-                items[k].status = Status.RISING
+            item.past.append(_Visit(float(costs[row]), item.p, item.c, system.basis_residual[row]))
+            item.iterations = round_number
+            if costs[row] < item.past[item.best].cost:
+                item.best = round_number
+            if patience is not None and round_number - item.best >= patience:
+                item.status = Status.RISING
         if last:
             break
         dc, u = _increments(problem, system, p, c)
         updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
         if problem.stopping.clamp:
             updated = clamped(shape, updated, problem.stopping.ellipsoid)
-        moved = np.max(np.abs(shape.instance(updated) - shapes), axis=(-2, -1))
+        moved_shapes = shape.instance(updated)
+        moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
+        finite = np.isfinite(updated).all(axis=1) & np.isfinite(dc).all(axis=1)
         for row, k in enumerate(running):
             item = items[k]
             if item.status is not None:
                 continue
-            if not np.all(np.isfinite(updated[row])) or not np.all(np.isfinite(dc[row])):
+            if not finite[row]:
                 item.status = Status.DIVERGED
-            elif _outside(shape.instance(updated[row]), images[k]):
+            elif _outside(moved_shapes[row], images[k]):
                 item.status = Status.OUTSIDE
             elif moved[row] < problem.stopping.tolerance:
                 item.status = Status.CONVERGED
             else:
                 item.p = updated[row]
                 item.c = item.c + dc[row] if dc.shape[1] else item.c
-    return _collected(problem, items, history)
+    _complete(problem, needs.cost_alone(), images, items)
+    return _collected(problem, items)
 
 
-def needs_of(problem: Problem) -> Needs:
-    """Which inner products the algorithm looks at."""
-    method, composition, weights = problem.algorithm.method, problem.algorithm.composition, problem.weights
+def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: list[_Item]) -> None:
+    """Find the cost of those that ended where it had not been computed."""
+    missing = [k for k, item in enumerate(items) if item.past and np.isnan(item.past[-1].cost)]
+    if not missing:
+        return
+    p = np.array([items[k].past[-1].p for k in missing])
+    c = np.array([items[k].past[-1].c for k in missing])
+    system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
+    costs = problem.weights.value(system, p, c)
+    for row, k in enumerate(missing):
+        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], system.basis_residual[row])
+
+
+def needs_of(algorithm: Algorithm, weights: Weights) -> Needs:
+    """Which inner products an algorithm looks at."""
+    method, composition = algorithm.method, algorithm.composition
     newton = isinstance(method, Newton)
     model = not isinstance(composition, Forward)
     moving = (
@@ -175,6 +217,7 @@ def needs_of(problem: Problem) -> Needs:
     return Needs(
         image=not isinstance(composition, Inverse),
         model=model,
+        appearance=weights.solves_appearance,
         curvature=(weights.residual, weights.appearance) if newton else None,
         moving_basis=moving,
     )
@@ -213,29 +256,24 @@ def _outside(points: Float64, image: Float32) -> bool:
     return bool(gone.mean() > 0.5)
 
 
-def _collected(
-    problem: Problem, items: list[_Item], history: list[list[tuple[float, Float64, Float64]]]
-) -> Iterated:
-    finals, final_costs, shapes = [], [], []
-    for item, past in zip(items, history, strict=True):
-        cost = past[-1][0] if past else float("nan")
-        if item.status is Status.RISING:
-            cost, item.p, item.c = past[item.best]
-        elif item.status is Status.DIVERGED and past:
-            cost, item.p, item.c = past[-1]
+def _collected(problem: Problem, items: list[_Item]) -> Iterated:
+    ends, finals = [], []
+    for item in items:
+        end = item.final() or _Visit(np.nan, item.p, item.c, np.full(len(problem.weights.appearance), np.nan))
         status = item.status or Status.ITERATIONS
         if status in (Status.CONVERGED, Status.ITERATIONS):
-            distance = mahalanobis(problem.shape, item.p)
+            distance = mahalanobis(problem.shape, end.p)
             status = Status.IMPLAUSIBLE if distance > problem.stopping.ellipsoid else status
+        ends.append(end)
         finals.append(status)
-        final_costs.append(cost)
-        shapes.append([problem.shape.instance(p) for _, p, _ in past])
+    coordinates = np.array([end.c for end in ends])
     return Iterated(
-        shape_parameters=np.array([item.p for item in items]),
-        coordinates=np.array([item.c for item in items]),
+        shape_parameters=np.array([end.p for end in ends]),
+        coordinates=coordinates,
+        explained=np.array([end.residual for end in ends]) + coordinates,
         statuses=finals,
-        final_costs=final_costs,
+        final_costs=[end.cost for end in ends],
         iterations=[item.iterations for item in items],
-        costs=[[cost for cost, _, _ in past] for past in history],
-        shapes=shapes,
+        costs=[[visit.cost for visit in item.past] for item in items],
+        shapes=[[problem.shape.instance(visit.p) for visit in item.past] for item in items],
     )

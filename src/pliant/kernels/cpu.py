@@ -4,393 +4,329 @@ A piecewise affine warp moves a pixel with three vertices, so Ji = G S, where G 
 (three vertices, two axes) and S is the shape basis. A'Ji = (A'G) S, and a row of G is a slope (which varies
 by channel) times a barycentric weight (which does not): three products for each element of A, and seven
 for each pixel, whatever the number of shape parameters. Ji'Ji = S'(G'G)S comes from 6 x 6 blocks, one a
-triangle. A lies in panels: some pixels of one triangle, component by component and channel by channel.
+triangle. The model's appearance a = abar + A c rides on the same pass, and A'Ja is linear in c: once A'JA
+is known, it needs no pixels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from itertools import pairwise
+from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pliant.appearance.subspace import Subspace
+from pliant.appearance.subspace import Subspace, restrict
 from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels import mesh_loops
+from pliant.kernels.basis_pass import LANES, Passes, passes
+from pliant.kernels.mesh import Mesh, make_mesh
+from pliant.kernels.panels import aligned, empty, pack
 from pliant.kernels.system import Needs, System
 from pliant.model import Level
-from pliant.motion import PiecewiseAffine
-
-_PANEL = 128
-"""Pixels in a panel at most: with 8 channels, its slopes and one component fit in the first cache."""
-
-_LANES = 16
-"""Panels are padded with zeros to a multiple of this, so that vector loops have no rest."""
 
 _GROUP = 8
 """Images that share a panel while it is in the cache."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CpuKernel:
-    """Systems of one piecewise affine level, on all of its pixels or on those that `subspace` was made for."""
+    """Systems of one piecewise affine level; `cpu_kernel` makes it, with what an algorithm needs and no more.
 
-    level: Level
+    `panels` is A, `mean (V, c, 1, LANES)` and `mean_slopes (V, c, 2, LANES)` are those of abar. `mean_mean` is
+    Jabar'Jabar `(n, n)`, `basis_mean` is A'Jabar `(m, n)`, and `basis_basis` is A'JA `(m, n, m)`, the last index
+    being the component that moves. `slope_rows (m, V c 2 LANES)` are the slopes of A, where some pixels are
+    chosen and their neighbours are not; `slope_panels` are slopes of A to pass over. `jobs` threads share a pass.
+    """
+
+    mesh: Mesh
     subspace: Subspace
-    pixels: Int32 | None = None
+    panels: Float32
+    mean: Float32
+    mean_slopes: Float32
+    mean_mean: Float64
+    basis_mean: Float64
+    basis_basis: Float32 | None = None
+    slope_rows: Float32 | None = None
+    slope_panels: Float32 | None = None
     jobs: int = 1
 
     def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
         """The System of images `(h, w, c)` with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
-        # As many groups as threads, if there are enough images, and none larger than shares a cache well.
-        size = max(1, min(_GROUP, -(-len(images) // self.jobs)))
-        groups = [slice(start, start + size) for start in range(0, len(images), size)]
-
-        def one(group: slice) -> System:
-            whole = None if modelled is None else modelled[group]
-            return self._group(images[group], shapes[group], coordinates[group], whole, needs)
-
-        # One large product for all images, before there are threads to compete with it.
-        modelled = self._whole_modelled(coordinates) if self._wants_whole(coordinates, needs) else None
-        _ = self._panels, self._stencil, self._mean_slopes  # made once, not in every thread
-        if needs.model and np.any(coordinates):
-            _ = self._basis_slopes_products
-        if self.jobs == 1 or len(groups) == 1:
-            return _joined([one(group) for group in groups])
-        with ThreadPoolExecutor(self.jobs) as pool:
-            return _joined(list(pool.map(one, groups)))
+        groups = [slice(start, start + _GROUP) for start in range(0, len(images), _GROUP)]
+        return _joined([self._group(images[g], shapes[g], coordinates[g], needs) for g in groups])
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:
         """Appearance coordinates `(B, m)` that explain the images best: A'(i - abar)."""
-        warped = [self._warped(*item)[self._own] for item in zip(images, shapes, strict=True)]
-        residual = np.stack(warped).reshape(len(images), -1) - self.subspace.mean
-        return np.asarray(residual @ self.subspace.basis.T, dtype=np.float64)
+        nothing = np.zeros((len(images), len(self.subspace.variances)))
+        needs = Needs(image=False, model=False, appearance=False)
+        return self.system(images, shapes, nothing, needs).basis_residual
 
-    def _group(
-        self,
-        images: Sequence[Float32],
-        shapes: Floats,
-        c: Floats,
-        modelled: Float32 | None,
-        needs: Needs,
-    ) -> System:
-        S, layout = self.level.shape.basis, self._layout
+    def threaded(self, jobs: int) -> CpuKernel:
+        return replace(self, jobs=jobs)
+
+    def residual(self, image: Float32, shape: Floats) -> Float32:
+        """The block e = i - abar `(V, c, 1, LANES)`."""
+        out: Float32 = self.mesh.blocks(1, 1)[0]
+        self.mesh.loops.residuals(self.mesh.warped(image, shape), self.mesh.own, self.mean, out, 0)
+        return out
+
+    def combined(self, coefficients: Floats) -> Float32:
+        """A times coefficients `(b, m)`, as blocks `(b, V, c, LANES)`."""
+        out, nothing = self.mesh.blocks(len(coefficients), 1), self.mesh.blocks(len(coefficients), 1)
+        out[...] = nothing[...] = 0
+        self._pass(nothing, coefficients, out[:, :, :, 0])
+        return out[:, :, :, 0]
+
+    def _group(self, images: Sequence[Float32], shapes: Floats, c: Floats, needs: Needs) -> System:
+        mesh, S = self.mesh, self.mesh.level.shape.basis
         batch, m, n = len(images), len(self.subspace.variances), S.shape[1]
-        warped = [self._warped(*item) for item in zip(images, shapes, strict=True)]
-        mean = self.subspace.mean.reshape(-1, self.level.channels)
-        e = np.stack([layout.scatter(w[self._own] - mean) for w in warped])
-        slopes_i = self._slopes(warped) if needs.image else None
-        slopes_a = self._model_slopes(c, modelled) if needs.model else None
+        everyone = range(batch)
+        # Fields of what is seen of an image: its slopes along x and y, if they are needed, and then e.
+        last = 2 if needs.image else 0
+        seen = mesh.blocks(batch, last + 1)
+        warped = [mesh.warped(image, shape) for image, shape in zip(images, shapes, strict=True)]
+        for values, out in zip(warped, seen, strict=True):
+            mesh.loops.residuals(values, mesh.own, self.mean, out, last)
+            if needs.image:
+                mesh.loops.slopes(values, mesh.neighbours, mesh.steps, out)
+        modelled = self._room_for_appearance(batch, needs)
+        AG, Ae = self._pass(seen, c, modelled)
         square, tall, flat = np.zeros((batch, n, n)), np.zeros((batch, m, n)), np.zeros((batch, n))
         ii, ia, aa, ie, ae, Ai, Aa = square, square, square, flat, flat, tall, tall
-        products, Ae = self._pass_over_basis(self._panels, slopes_i, e, m)
-        if slopes_i is not None:
-            Ai = np.swapaxes(products, 1, 2) @ S
-            ii = S.T @ self._grams(slopes_i, slopes_i) @ S
-            ie = self._moments(slopes_i, e) @ S
-        if slopes_a is not None:
-            Aa = self._basis_model(c)
-            aa = S.T @ self._grams(slopes_a, slopes_a) @ S
-            ae = self._moments(slopes_a, e) @ S
-        if slopes_i is not None and slopes_a is not None:
-            ia = S.T @ self._grams(slopes_i, slopes_a) @ S
+        if needs.image:
+            Ai = np.swapaxes(AG, 1, 2) @ S
+            ii = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
+            ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
+        if needs.model:
+            slopes = self._model_slopes(c, modelled, needs)
+            Aa = self._basis_model(c, needs)
+            ae = np.stack([mesh.moments(slopes[b], seen[b], last) for b in everyone])
+            aa = np.broadcast_to(self.mean_mean, square.shape)
+            if needs.appearance:
+                aa = np.stack([mesh.gram(slopes[b], slopes[b]) for b in everyone])
+            if needs.image:
+                ia = np.stack([mesh.gram(seen[b], slopes[b]) for b in everyone])
         # All that was computed with e = i - abar moves to r = e - A c, because A is orthonormal.
         Ar = Ae - c
+        ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
         system = System(
             image_image=ii,
             image_model=ia,
             model_model=aa,
-            image_residual=ie - np.einsum("bmn,bm->bn", Ai, c),
-            model_residual=ae - np.einsum("bmn,bm->bn", Aa, c),
-            residual_residual=np.einsum("bcf,bcf->b", e, e, dtype=np.float64) - np.sum((Ae + Ar) * c, axis=1),
+            image_residual=ie - _transposed_times(Ai, c),
+            model_residual=ae - _transposed_times(Aa, c),
+            residual_residual=ee - np.sum((Ae + Ar) * c, axis=1),
             basis_image=Ai,
             basis_model=Aa,
             basis_residual=Ar,
         )
-        return (
-            system if needs.curvature is None else self._curved(system, images, shapes, e, c, modelled, needs)
+        if needs.curvature is None:
+            return system
+        # Second differences reach farther than first ones: they want the whole frame.
+        whole = (
+            warped
+            if mesh.everywhere
+            else [mesh.on_frame().warped(*item) for item in zip(images, shapes, strict=True)]
         )
+        return self._curved(system, whole, seen[:, :, :, last], c, modelled, needs)
 
     def _curved(
         self,
         system: System,
-        images: Sequence[Float32],
-        shapes: Floats,
+        warped: Sequence[Float32],
         e: Float32,
         c: Floats,
-        modelled: Float32 | None,
+        modelled: Float32,
         needs: Needs,
     ) -> System:
         """The System with second derivatives: Newton's methods alone look at them."""
         assert needs.curvature is not None
+        mesh, everyone = self.mesh, range(len(e))
         w0, w = needs.curvature
-        layout, S = self._layout, self.level.shape.basis
-        batch, m = len(images), len(w)
-        mixed = (w0 * c + w * system.basis_residual).astype(np.float32) @ self.subspace.basis
-        y = w0 * e - np.stack([layout.scatter(row) for row in mixed.reshape(batch, -1, self.level.channels)])
+        r = e if not needs.appearance else e - (modelled - self.mean[:, :, 0])
+        y = np.float32(w0) * r
+        if np.any(w):
+            y = y - self.combined(w * system.basis_residual)
+        along = [mesh.gathered(np.ascontiguousarray(y[b])) for b in everyone]
         image_side = model_side = np.zeros_like(system.image_image)
         if needs.image:
-            whole = [self._whole_warped(*item) for item in zip(images, shapes, strict=True)]
-            image_side = S.T @ self._bends(whole, y) @ S
-        if modelled is not None:
-            model_side = S.T @ self._bends(list(modelled), y) @ S
-        moving = None
-        if needs.moving_basis:
-            # JA'r = JA'e - JA'A c: the first by two passes over the slopes of A, the second is known.
-            nothing = np.zeros_like(e)
-            across, _ = self._pass_over_basis(
-                self._slope_panels[0], np.stack([e, nothing], axis=1), nothing, m
-            )
-            down, _ = self._pass_over_basis(self._slope_panels[1], np.stack([nothing, e], axis=1), nothing, m)
-            moving = np.swapaxes(across + down, 1, 2) @ S
-            moving = moving - np.einsum("lnk,bl->bkn", self._basis_slopes_products, c)
+            image_side = np.stack([mesh.bent(warped[b], along[b]) for b in everyone])
+        if needs.model:
+            appearance = self._whole_appearance(c, modelled, needs)
+            model_side = np.stack([mesh.bent(appearance[b], along[b]) for b in everyone])
+        moving = self._moving_basis(aligned(r)) if needs.moving_basis else None
         return replace(system, image_curvature=image_side, model_curvature=model_side, basis_curvature=moving)
 
-    def _warped(self, image: Float32, shape: Floats) -> Float32:
-        """The image at the pixels that matter: the chosen ones and their neighbours `(f, c)`."""
-        motion, support = self._motion, self._support
-        vertices, weights = (motion.vertices, motion.weights) if support is None else self._supported
-        return mesh_loops.warp(image, np.asarray(shape, dtype=np.float64), vertices, weights)
+    @property
+    def _passes(self) -> Passes:
+        return passes(self.mesh.level.channels)
 
-    def _whole_warped(self, image: Float32, shape: Floats) -> Float32:
-        motion = self._motion
-        return mesh_loops.warp(image, np.asarray(shape, dtype=np.float64), motion.vertices, motion.weights)
+    def _pass(self, seen: Float32, c: Floats, modelled: Float32) -> tuple[Float64, Float64]:
+        """A'G `(b, 2v, m)` if slopes are seen, and A'e `(b, m)`; what is in `modelled` grows by A c."""
+        layout, panels = self.mesh.layout, self.panels
+        coefficients = (c if len(modelled) else c[:, :0]).astype(np.float32)
+        with_slopes = seen.shape[3] > 1
+        E = np.zeros((len(seen), len(self.subspace.variances)))
+        G = np.zeros((len(seen), self.mesh.corners if with_slopes else 0, E.shape[1]))
 
-    def _whole_modelled(self, c: Floats) -> Float32:
-        """The model's appearance on the whole frame `(b, f, c)`."""
-        appearance = self.level.appearance
-        values = np.broadcast_to(appearance.mean, (len(c), len(appearance.mean)))
-        if np.any(c):
-            values = values + self.subspace.model_parameters(c).astype(np.float32) @ appearance.components
-        return np.asarray(values.reshape(len(c), -1, self.level.channels), dtype=np.float32)
+        def part(first: int, last: int, G: Float64, E: Float64) -> None:
+            span = (first, last)
+            if with_slopes:
+                mesh = (layout.starts, layout.corners, layout.weights)
+                self._passes.slopes(panels, *mesh, seen, coefficients, modelled, G, E, *span)
+            else:
+                self._passes.values(panels, layout.starts, seen, coefficients, modelled, E, *span)
 
-    def _slopes(self, warped: Sequence[Float32]) -> Float32:
-        places, size = self._layout.places, self._layout.size
-        return np.stack([mesh_loops.slopes(values, *self._stencil, places, size) for values in warped])
-
-    def _wants_whole(self, c: Floats, needs: Needs) -> bool:
-        """Whether the model's appearance is needed on the whole frame: for its slopes, or its curvature."""
-        return needs.model and (needs.curvature is not None or (self.pixels is None and bool(np.any(c))))
-
-    def _model_slopes(self, c: Floats, modelled: Float32 | None) -> Float32:
-        """Slopes of the model's appearance at the chosen pixels `(b, 2, c, p)`."""
-        mean = self._mean_slopes
-        if not np.any(c):
-            return np.broadcast_to(mean, (len(c), *mean.shape))
-        if self.pixels is None and modelled is not None:
-            return self._slopes(list(modelled))
-        basis = self._slope_basis
-        moved = c.astype(np.float32) @ basis.reshape(len(basis), -1)
-        return mean + moved.reshape(len(c), *mean.shape)
-
-    def _basis_model(self, c: Floats) -> Float64:
-        """A'Ja `(b, m, n)`: linear in c, and no pixel is needed."""
-        fixed = self._mean_slopes_products
-        if not np.any(c):
-            return np.broadcast_to(fixed, (len(c), *fixed.shape))
-        return np.asarray(fixed + np.einsum("lnk,bk->bln", self._basis_slopes_products, c, optimize=True))
-
-    def _grams(self, one: Float32, other: Float32) -> Float64:
-        weights, starts, corners, size = self._mesh
-        return np.stack(
-            [
-                mesh_loops.gram(mesh_loops.pixel_products(a, b), weights, starts, corners, size)
-                for a, b in zip(one, other, strict=True)
-            ]
-        )
-
-    def _moments(self, slopes: Float32, e: Float32) -> Float64:
-        return np.stack(
-            [mesh_loops.moments(a, values, *self._mesh) for a, values in zip(slopes, e, strict=True)]
-        )
-
-    def _bends(self, whole: Sequence[Float32], y: Floats) -> Float64:
-        """Σ y G'∇²G `(b, 2v, 2v)` for values on the whole frame."""
-        frame, places = self.level.motion.frame, self._layout.places
-        weights, starts, corners, size = self._mesh
-        out = []
-        for values, along in zip(whole, y.astype(np.float32), strict=True):
-            products = mesh_loops.bends(values, *frame.stencil, self._chosen, places, along)
-            out.append(mesh_loops.gram(products, weights, starts, corners, size))
-        return np.stack(out)
-
-    def _pass_over_basis(
-        self, panels: Float32, slopes: Float32 | None, e: Float32, m: int
-    ) -> tuple[Float64, Float64]:
-        """A'G `(b, 2v, m)` and A'e `(b, m)`."""
-        weights, starts, corners, size = self._mesh
-        G, E = np.zeros((len(e), size, m)), np.zeros((len(e), m))
-        if slopes is None:
-            mesh_loops.values_over_basis(panels, starts, e, E)
-        else:
-            run = mesh_loops.pass_over_basis(self.level.channels, _PANEL)
-            run(panels, starts, corners, weights, np.ascontiguousarray(slopes), e, G, E)
+        self._over_panels(part, G, E)
         return G, E
 
-    @property
-    def _motion(self) -> PiecewiseAffine:
-        assert isinstance(self.level.motion, PiecewiseAffine)
-        return self.level.motion
+    def _moving_basis(self, r: Float32) -> Float64:
+        """JA'r `(b, m, n)` for residuals `(b, V, c, LANES)`."""
+        layout = self.mesh.layout
+        G = np.zeros((len(r), self.mesh.corners, len(self.subspace.variances)))
 
-    @cached_property
-    def _chosen(self) -> Int32:
-        everything = np.arange(len(self.level.motion.frame.pixels), dtype=np.int32)
-        return everything if self.pixels is None else np.asarray(self.pixels, dtype=np.int32)
+        def part(first: int, last: int, G: Float64) -> None:
+            mesh = (layout.starts, layout.corners, layout.weights)
+            self._passes.moving(self.slope_panels, *mesh, r, G, first, last)
 
-    @cached_property
-    def _layout(self) -> Layout:
-        return make_layout(
-            self.level.motion.frame.triangle_of_pixel[self._chosen], self._motion, self._chosen
-        )
+        self._over_panels(part, G)
+        return np.asarray(np.swapaxes(G, 1, 2) @ self.mesh.level.shape.basis)
 
-    @cached_property
-    def _mesh(self) -> tuple[Float32, Int32, Int32, int]:
-        layout = self._layout
-        return layout.weights, layout.starts, layout.corners, 2 * self.level.shape.landmarks
+    def _over_panels(self, part: Callable[..., None], *sums: Float64) -> None:
+        """Run part(first, last, *sums) on all panels; each thread has sums of its own, which are added up."""
+        layout = self.mesh.layout
+        middle = layout.vectors * np.arange(1, self.jobs) / self.jobs
+        bounds = [0, *map(int, np.searchsorted(layout.starts, middle)), layout.panels]
+        own = [sums, *(tuple(np.zeros_like(total) for total in sums) for _ in range(self.jobs - 1))]
+        others = [_pool().submit(part, bounds[k], bounds[k + 1], *own[k]) for k in range(1, self.jobs)]
+        part(0, bounds[1], *sums)
+        for other, more in zip(others, own[1:], strict=True):
+            other.result()
+            for total, extra in zip(sums, more, strict=True):
+                total += extra
 
-    @cached_property
-    def _support(self) -> Int32 | None:
-        """The chosen pixels and their neighbours; None if that is all of them."""
-        if self.pixels is None:
-            return None
-        neighbours, _ = self.level.motion.frame.stencil
-        return np.unique(np.concatenate([self._chosen, neighbours[:, :, self._chosen].ravel()]))
-
-    @cached_property
-    def _supported(self) -> tuple[Int32, Float64]:
-        support = self._support
-        return np.ascontiguousarray(self._motion.vertices[support]), np.ascontiguousarray(
-            self._motion.weights[support]
-        )
-
-    @cached_property
-    def _own(self) -> NDArray[np.integer] | slice:
-        """Where the chosen pixels are among those that are warped."""
-        return slice(None) if self._support is None else np.searchsorted(self._support, self._chosen)
-
-    @cached_property
-    def _stencil(self) -> tuple[Int32, Float32]:
-        """The frame's stencil at the chosen pixels, in terms of those that are warped."""
-        neighbours, weights = self.level.motion.frame.stencil
-        if self._support is None:
-            return neighbours, weights
-        local = np.searchsorted(self._support, neighbours[:, :, self._chosen]).astype(np.int32)
-        return local, np.ascontiguousarray(weights[:, self._chosen])
-
-    @cached_property
-    def _panels(self) -> Float32:
-        return self._layout.panels(self.subspace.basis, self.level.channels)
-
-    @cached_property
-    def _mean_slopes(self) -> Float32:
-        return self._frame_slopes(np.asarray(self.level.appearance.mean))
-
-    @cached_property
-    def _mean_slopes_products(self) -> Float64:
-        """A'Jabar `(m, n)`"""
-        return np.asarray(self._products_with(self._mean_slopes[None])[0])
-
-    @cached_property
-    def _basis_slopes_products(self) -> Float64:
-        """A'JA_k for all k: `(m, n, m)`, the last index being k."""
-        modes = len(self.subspace.variances)
-        groups = [slice(start, min(start + _GROUP, modes)) for start in range(0, modes, _GROUP)]
-        with ThreadPoolExecutor(self.jobs) as pool:
-            parts = list(pool.map(lambda group: self._products_with(self._component_slopes(group)), groups))
-        return np.ascontiguousarray(np.moveaxis(np.concatenate(parts), 0, -1))
-
-    def _products_with(self, slopes: Float32) -> Float64:
-        """A'J `(b, m, n)` for given slopes `(b, 2, c, p)`."""
-        nothing = np.zeros((len(slopes), *slopes.shape[2:]), dtype=np.float32)
-        products, _ = self._pass_over_basis(self._panels, slopes, nothing, len(self.subspace.variances))
-        return np.swapaxes(products, 1, 2) @ self.level.shape.basis
-
-    def _component_slopes(self, group: slice) -> Float32:
-        """Slopes `(k, 2, c, p)` of some components of the basis, continued to the whole frame."""
-        components = np.asarray(self.level.appearance.components)
-        turn = self.subspace.to_model
-        whole = components[group] if turn is None else turn[:, group].T.astype(np.float32) @ components
-        return np.stack([self._frame_slopes(component) for component in whole])
-
-    def _frame_slopes(self, values: Float32) -> Float32:
-        frame, layout = self.level.motion.frame, self._layout
-        neighbours, weights = frame.stencil
-        own = np.ascontiguousarray(neighbours[:, :, self._chosen])
-        share = np.ascontiguousarray(weights[:, self._chosen])
-        table = np.ascontiguousarray(values.reshape(-1, self.level.channels), dtype=np.float32)
-        return mesh_loops.slopes(table, own, share, layout.places, layout.size)
-
-    @cached_property
-    def _slope_basis(self) -> Float32:
-        """Slopes of every component `(m, 2, c, p)`: twice as large as the basis."""
-        return self._component_slopes(slice(None))
-
-    @cached_property
-    def _slope_panels(self) -> tuple[Float32, Float32]:
-        """Panels of the slopes of A along x and along y."""
-        basis = self._slope_basis
-        return self._layout.panels_of(basis[:, 0]), self._layout.panels_of(basis[:, 1])
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Panel order: `places (f,)` of the chosen pixels in it, and its panels.
-
-    `starts (panels + 1,)`, the three `corners (panels, 3)` of each panel's triangle, `weights (3, size)`.
-    """
-
-    places: Int32
-    starts: Int32
-    corners: Int32
-    weights: Float32
-
-    @property
-    def size(self) -> int:
-        return int(self.starts[-1])
-
-    def scatter(self, values: Floats) -> Float32:
-        """Values `(f, c)` in panel order `(c, size)`."""
-        out = np.zeros((values.shape[1], self.size), dtype=np.float32)
-        out[:, self.places] = values.T
+    def _room_for_appearance(self, batch: int, needs: Needs) -> Float32:
+        """Blocks `(b, V, c, LANES)` that begin as the mean, to grow by A c during the pass; none if not needed."""
+        slopes = needs.model and self.mesh.everywhere
+        if not needs.appearance or not (slopes or needs.curvature is not None):
+            return empty(0, *self.mean.shape[:2], LANES)
+        out = empty(batch, *self.mean.shape[:2], LANES)
+        out[...] = self.mean[:, :, 0]
         return out
 
-    def panels(self, basis: Float32, channels: int) -> Float32:
-        """A basis `(m, f c)` as panels `(m * c * size,)`: panel, then component, channel, pixel."""
-        ordered = np.zeros((len(basis), channels, self.size), dtype=np.float32)
-        for component, row in zip(ordered, basis, strict=True):
-            component[:, self.places] = row.reshape(-1, channels).T
-        return self.panels_of(ordered)
+    def _model_slopes(self, c: Floats, modelled: Float32, needs: Needs) -> Sequence[Float32]:
+        """Slopes of the model's appearance, `(V, c, 2, LANES)` each."""
+        if not needs.appearance:
+            return [self.mean_slopes] * len(c)
+        if self.mesh.everywhere:
+            return [self.mesh.slopes(self.mesh.gathered(values)) for values in modelled]
+        assert self.slope_rows is not None
+        moved = c.astype(np.float32) @ self.slope_rows
+        return list(self.mean_slopes + moved.reshape(len(c), *self.mean_slopes.shape))
 
-    def panels_of(self, ordered: Float32) -> Float32:
-        """A basis in panel order `(m, c, size)` as panels."""
-        out = np.empty(ordered.size, dtype=np.float32)
-        modes, channels, _ = ordered.shape
-        for first, last in pairwise(self.starts):
-            block = slice(first * modes * channels, last * modes * channels)
-            out[block] = ordered[:, :, first:last].ravel()
-        return out
+    def _basis_model(self, c: Floats, needs: Needs) -> Float64:
+        """A'Ja `(b, m, n)`: linear in c, and no pixel is needed."""
+        fixed = self.basis_mean
+        if not needs.appearance:
+            return np.broadcast_to(fixed, (len(c), *fixed.shape))
+        assert self.basis_basis is not None
+        moved = c.astype(np.float32) @ self.basis_basis.reshape(fixed.size, -1).T
+        return np.asarray(fixed + moved.reshape(len(c), *fixed.shape))
+
+    def _whole_appearance(self, c: Floats, modelled: Float32, needs: Needs) -> Sequence[Float32]:
+        """The model's appearance on the whole frame, `(., c)` each."""
+        appearance, channels = self.mesh.level.appearance, self.mesh.level.channels
+        if not needs.appearance:
+            return [np.asarray(appearance.mean).reshape(-1, channels)] * len(c)
+        if self.mesh.everywhere:
+            return [self.mesh.gathered(values) for values in modelled]
+        whole = appearance.mean + self.subspace.model_parameters(c).astype(np.float32) @ appearance.components
+        return list(whole.reshape(len(c), -1, channels))
 
 
-def make_layout(triangle_of_pixel: Int32, motion: PiecewiseAffine, chosen: Int32) -> Layout:
-    """Panels of at most `_PANEL` pixels of one triangle each, of about the same size."""
-    places = np.empty(len(chosen), dtype=np.int32)
-    starts, corners = [0], []
-    bounds = np.searchsorted(triangle_of_pixel, np.arange(len(motion.frame.triangles) + 1))
-    for number, (first, last) in enumerate(pairwise(bounds)):
-        count = -(-(last - first) // _PANEL)
-        for part in np.array_split(np.arange(first, last), count) if count else []:
-            places[part] = starts[-1] + np.arange(len(part))
-            corners.append(motion.frame.triangles[number])
-            starts.append(starts[-1] + -(-len(part) // _LANES) * _LANES)
-    weights = np.zeros((3, starts[-1]), dtype=np.float32)
-    weights[:, places] = motion.weights[chosen].T
-    return Layout(places, np.array(starts, dtype=np.int64), np.array(corners, dtype=np.int32), weights)
+def cpu_kernel(
+    level: Level, subspace: Subspace, pixels: Int32 | None, needs: Needs, jobs: int = 1
+) -> CpuKernel:
+    """A kernel with all that Systems with these needs ask for; `jobs` threads make it, and share its passes."""
+    mesh = make_mesh(level, pixels)
+    m = len(subspace.variances)
+    mean_slopes = mesh.on_frame().slopes(level.appearance.mean)
+    kernel = CpuKernel(
+        mesh=mesh,
+        subspace=subspace,
+        panels=pack(lambda number: mesh.spread(subspace.basis[number]), m, mesh.layout, jobs),
+        mean=mesh.spread(subspace.mean),
+        mean_slopes=mean_slopes,
+        mean_mean=mesh.gram(mean_slopes, mean_slopes),
+        basis_mean=np.zeros((m, level.shape.parameters)),
+        jobs=jobs,
+    )
+    moving = _moving_components(subspace, mesh.on_frame())
+    if needs.model:
+        kernel = replace(kernel, basis_mean=_products_with(kernel, [mean_slopes])[0])
+    if needs.model and needs.appearance:
+        known = level.basis_slopes if mesh.everywhere else None
+        kernel = replace(kernel, basis_basis=_basis_slopes(kernel, moving) if known is None else known)
+        if not mesh.everywhere:
+            kernel = replace(kernel, slope_rows=np.stack([moving(number).ravel() for number in range(m)]))
+    if needs.moving_basis:
+        kernel = replace(kernel, slope_panels=pack(moving, m, mesh.layout, jobs))
+    return kernel
+
+
+def basis_slopes(level: Level, jobs: int = 1) -> Float32:
+    """A'JA `(m, n, m)` of a piecewise affine level, for its model to keep."""
+    subspace = restrict(level.appearance, level.channels, None)
+    kernel = cpu_kernel(level, subspace, None, Needs(image=False, model=False), jobs)
+    return _basis_slopes(kernel, _moving_components(subspace, kernel.mesh))
+
+
+def _basis_slopes(kernel: CpuKernel, moving: Callable[[int], Float32]) -> Float32:
+    m = len(kernel.subspace.variances)
+
+    def products(start: int) -> Float64:
+        group = range(start, min(start + _GROUP, m))
+        return _products_with(kernel.threaded(1), [moving(number) for number in group])
+
+    with ThreadPoolExecutor(kernel.jobs) as pool:
+        parts = list(pool.map(products, range(0, m, _GROUP)))
+    return np.ascontiguousarray(np.moveaxis(np.concatenate(parts), 0, -1), dtype=np.float32)
+
+
+def _moving_components(subspace: Subspace, frame: Mesh) -> Callable[[int], Float32]:
+    """The function that gives the slopes `(V, c, 2, LANES)` of a component, continued to the whole frame."""
+    components, turn = np.asarray(frame.level.appearance.components), subspace.to_model
+
+    def slopes(number: int) -> Float32:
+        own = components[number] if turn is None else turn[:, number].astype(np.float32) @ components
+        return frame.slopes(own)
+
+    return slopes
+
+
+def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:
+    """A'J `(b, m, n)` for b sets of slopes `(V, c, 2, LANES)`."""
+    seen = kernel.mesh.blocks(len(slopes), 3)
+    for out, given in zip(seen, slopes, strict=True):
+        out[:, :, :2], out[:, :, 2] = given, 0
+    AG, _ = kernel._pass(seen, np.zeros((len(slopes), 0)), empty(0, *kernel.mean.shape[:2], LANES))
+    return np.asarray(np.swapaxes(AG, 1, 2) @ kernel.mesh.level.shape.basis)
+
+
+def _transposed_times(matrices: Float64, vectors: Floats) -> Float64:
+    """A'x `(b, n)` for matrices `(b, m, n)` and vectors `(b, m)`."""
+    return np.asarray((vectors[:, None, :] @ matrices)[:, 0])
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(thread_name_prefix="pliant-panels")
 
 
 def _joined(systems: Sequence[System]) -> System:
+    if len(systems) == 1:
+        return systems[0]
     names = [field.name for field in fields(System) if getattr(systems[0], field.name) is not None]
     return System(**{name: np.concatenate([getattr(part, name) for part in systems]) for name in names})

@@ -1,109 +1,189 @@
-"""The compiled loops of the CPU kernel, over pixels in panel order.
+"""The compiled loops over pixels: warping, slopes, curvature, and the small sums that a mesh leaves.
 
-Panel order: the pixels of a triangle lie side by side in panels padded to full vectors, and images are kept
-channel by channel, `(c, p)` with p counting padded pixels. Padding has zero weights and zero values.
+Values on pixels are `(f, c)`, channels side by side. Blocks are `(V, c, k, LANES)`: vectors of pixels of one
+triangle each, padded with zeros, of k fields for every channel. Sums over channels are `(k, P)`, P = V · LANES.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 
 from pliant.arrays import Float32, Float64, Int32
+from pliant.kernels.basis_pass import LANES
 
 
-@njit(cache=True, nogil=True)
-def warp(image: Float32, shape: Float64, vertices: Int32, weights: Float64) -> Float32:
-    """The image `(h, w, c)` at pixels that lie between three vertices `(f, 3)` each: `(f, c)`."""
-    height, width, channels = image.shape
-    out = np.empty((len(vertices), channels), dtype=np.float32)
-    for k in range(len(vertices)):
-        x, y = 0.0, 0.0
-        for corner in range(3):
-            x += weights[k, corner] * shape[vertices[k, corner], 0]
-            y += weights[k, corner] * shape[vertices[k, corner], 1]
-        # Written so that a position that is not a number becomes the corner, and no index goes astray.
-        x = min(x, width - 1.0) if x > 0.0 else 0.0
-        y = min(y, height - 1.0) if y > 0.0 else 0.0
-        left, top = int(x), int(y)
-        right, bottom = min(left + 1, width - 1), min(top + 1, height - 1)
-        u, v = np.float32(x - left), np.float32(y - top)
+class PixelLoops(NamedTuple):
+    """The loops that know the number of channels."""
+
+    warp: Callable[..., Float32]
+    """(image, shape, vertices, weights): the image `(h, w, c)` at pixels between three vertices `(f, 3)` each."""
+    residuals: Callable[..., None]
+    """(values, own, mean, out, field): values less the mean `(V, c, 1, LANES)`, at the pixels `own (V, LANES)`."""
+    gather: Callable[..., Float32]
+    """(blocks, own, count): the field of blocks `(V, c, LANES)` as values `(f, c)`."""
+    slopes: Callable[..., None]
+    """(values, neighbours, steps, out): differences along x and y, as fields 0 and 1 of `out`."""
+    bends: Callable[..., Float32]
+    """(values, neighbours, steps, chosen, own, y): second differences of values on the whole frame, times y and
+    summed over channels: `(4, P)`, for xx, xy, yx and yy."""
+
+
+@cache
+def pixel_loops(channels: int) -> PixelLoops:
+    """Compiled for a number of channels, so that all channels of a pixel are one vector."""
+
+    @njit(cache=True, nogil=True, fastmath={"contract"})
+    def warp(image: Any, shape: Any, vertices: Any, weights: Any) -> Any:
+        height, width, _ = image.shape
+        out = np.empty((len(vertices), channels), dtype=np.float32)
         one = np.float32(1.0)
-        a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
-        for channel in range(channels):
-            out[k, channel] = (
-                a * image[top, left, channel]
-                + b * image[top, right, channel]
-                + c * image[bottom, left, channel]
-                + d * image[bottom, right, channel]
-            )
-    return out
-
-
-@njit(cache=True, nogil=True)
-def slopes(values: Float32, neighbours: Int32, weights: Float32, places: Int32, size: int) -> Float32:
-    """Finite differences of values `(f, c)` at the places `(q,)` of the panels: `(2, c, size)`."""
-    channels = values.shape[1]
-    out = np.zeros((2, channels, size), dtype=np.float32)
-    for axis in range(2):
-        for q in range(len(places)):
-            before, after, weight = neighbours[axis, 0, q], neighbours[axis, 1, q], weights[axis, q]
+        for q in range(len(vertices)):
+            x, y = 0.0, 0.0
+            for corner in range(3):
+                x += weights[q, corner] * shape[vertices[q, corner], 0]
+                y += weights[q, corner] * shape[vertices[q, corner], 1]
+            # Written so that a position that is not a number becomes the corner, and no index goes astray.
+            x = min(x, width - 1.0) if x > 0.0 else 0.0
+            y = min(y, height - 1.0) if y > 0.0 else 0.0
+            left, top = int(x), int(y)
+            right, bottom = min(left + 1, width - 1), min(top + 1, height - 1)
+            u, v = np.float32(x - left), np.float32(y - top)
+            a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
             for channel in range(channels):
-                out[axis, channel, places[q]] = weight * (values[after, channel] - values[before, channel])
-    return out
+                upper = a * image[top, left, channel] + b * image[top, right, channel]
+                lower = c * image[bottom, left, channel] + d * image[bottom, right, channel]
+                out[q, channel] = upper + lower
+        return out
+
+    @njit(cache=True, nogil=True)
+    def residuals(values: Any, own: Any, mean: Any, out: Any, field: int) -> None:
+        for v in range(len(own)):
+            for lane in range(LANES):
+                q = own[v, lane]
+                if q < 0:
+                    for channel in range(channels):
+                        out[v, channel, field, lane] = np.float32(0)
+                else:
+                    for channel in range(channels):
+                        out[v, channel, field, lane] = values[q, channel] - mean[v, channel, 0, lane]
+
+    @njit(cache=True, nogil=True)
+    def gather(blocks: Any, own: Any, count: int) -> Any:
+        out = np.empty((count, channels), dtype=np.float32)
+        for v in range(len(own)):
+            for lane in range(LANES):
+                if own[v, lane] >= 0:
+                    for channel in range(channels):
+                        out[own[v, lane], channel] = blocks[v, channel, lane]
+        return out
+
+    @njit(cache=True, nogil=True)
+    def slopes(values: Any, neighbours: Any, steps: Any, out: Any) -> None:
+        for v in range(len(neighbours)):
+            for lane in range(LANES):
+                for axis in range(2):
+                    before, after = neighbours[v, lane, axis, 0], neighbours[v, lane, axis, 1]
+                    step = steps[v, lane, axis]
+                    for channel in range(channels):
+                        out[v, channel, axis, lane] = step * (
+                            values[after, channel] - values[before, channel]
+                        )
+
+    @njit(cache=True, nogil=True, fastmath=True)
+    def bends(values: Any, neighbours: Any, steps: Any, chosen: Any, own: Any, y: Any) -> Any:
+        first = np.empty((len(values), 2, channels), dtype=np.float32)
+        for q in range(len(values)):
+            for axis in range(2):
+                before, after, step = neighbours[axis, 0, q], neighbours[axis, 1, q], steps[axis, q]
+                for channel in range(channels):
+                    first[q, axis, channel] = step * (values[after, channel] - values[before, channel])
+        out = np.zeros((4, len(own) * LANES), dtype=np.float32)
+        for v in range(len(own)):
+            for lane in range(LANES):
+                if own[v, lane] < 0:
+                    continue
+                here, along, place = chosen[own[v, lane]], y[own[v, lane]], v * LANES + lane
+                for axis in range(2):
+                    before, after = neighbours[axis, 0, here], neighbours[axis, 1, here]
+                    with_x = with_y = np.float32(0)
+                    for channel in range(channels):
+                        with_x += (first[after, 0, channel] - first[before, 0, channel]) * along[channel]
+                        with_y += (first[after, 1, channel] - first[before, 1, channel]) * along[channel]
+                    out[2 * axis, place] = steps[axis, here] * with_x
+                    out[2 * axis + 1, place] = steps[axis, here] * with_y
+                # The two mixed derivatives differ where the stencil is one-sided; a Hessian is symmetric.
+                mixed = np.float32(0.5) * (out[1, place] + out[2, place])
+                out[1, place] = mixed
+                out[2, place] = mixed
+        return out
+
+    return PixelLoops(warp, residuals, gather, slopes, bends)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def slope_products(one: Float32, other: Float32) -> Float32:
+    """Products of slopes (fields 0 and 1) summed over channels: `(4, P)`, for xx, xy, yx and yy."""
+    out = np.zeros((len(one), 4, LANES), dtype=np.float32)
+    for v in range(len(one)):
+        for channel in range(one.shape[1]):
+            for lane in range(LANES):
+                x, y = one[v, channel, 0, lane], one[v, channel, 1, lane]
+                other_x, other_y = other[v, channel, 0, lane], other[v, channel, 1, lane]
+                out[v, 0, lane] += x * other_x
+                out[v, 1, lane] += x * other_y
+                out[v, 2, lane] += y * other_x
+                out[v, 3, lane] += y * other_y
+    return _by_field(out)
+
+
+@njit(cache=True, nogil=True, fastmath=True)
+def value_products(one: Float32, values: Float32, field: int) -> Float32:
+    """Slopes (fields 0 and 1) times a field of values, summed over channels: `(2, P)`."""
+    out = np.zeros((len(one), 2, LANES), dtype=np.float32)
+    for v in range(len(one)):
+        for channel in range(one.shape[1]):
+            for lane in range(LANES):
+                value = values[v, channel, field, lane]
+                out[v, 0, lane] += one[v, channel, 0, lane] * value
+                out[v, 1, lane] += one[v, channel, 1, lane] * value
+    return _by_field(out)
 
 
 @njit(cache=True, nogil=True)
-def bends(
-    values: Float32, neighbours: Int32, weights: Float32, chosen: Int32, places: Int32, y: Float32
-) -> Float32:
-    """Second differences of values `(f, c)`, summed over channels with y `(c, size)`: `(4, size)`."""
-    channels = values.shape[1]
-    out = np.zeros((4, y.shape[1]), dtype=np.float32)
-    for second in range(2):
-        for first in range(2):
-            for q in range(len(chosen)):
-                here = chosen[q]
-                before, after = neighbours[second, 0, here], neighbours[second, 1, here]
-                total = np.float32(0)
-                for channel in range(channels):
-                    upper = values[neighbours[first, 1, after], channel]
-                    upper -= values[neighbours[first, 0, after], channel]
-                    lower = values[neighbours[first, 1, before], channel]
-                    lower -= values[neighbours[first, 0, before], channel]
-                    upper, lower = weights[first, after] * upper, weights[first, before] * lower
-                    total += weights[second, here] * (upper - lower) * y[channel, places[q]]
-                out[2 * second + first, places[q]] += total
-    # The two mixed derivatives differ where the stencil is one-sided; a Hessian is symmetric.
-    for q in range(out.shape[1]):
-        mixed = np.float32(0.5) * (out[1, q] + out[2, q])
-        out[1, q] = out[2, q] = mixed
+def _by_field(sums: Float32) -> Float32:
+    """From `(V, k, LANES)`, which is quick to add to, to `(k, P)`, which is quick to run along."""
+    out = np.empty((sums.shape[1], len(sums) * LANES), dtype=np.float32)
+    for v in range(len(sums)):
+        for field in range(sums.shape[1]):
+            for lane in range(LANES):
+                out[field, v * LANES + lane] = sums[v, field, lane]
     return out
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def pixel_products(one: Float32, other: Float32) -> Float32:
-    """Products of slopes `(2, c, p)` summed over channels: `(4, p)`, for xx, xy, yx and yy."""
-    channels, size = one.shape[1], one.shape[2]
-    out = np.zeros((4, size), dtype=np.float32)
-    for first in range(2):
-        for second in range(2):
-            for channel in range(channels):
-                for q in range(size):
-                    out[2 * first + second, q] += one[first, channel, q] * other[second, channel, q]
-    return out
+def squares(values: Float32, field: int) -> float:
+    """The sum of squares of a field: in float32 along a vector, in float64 over all of them."""
+    total = 0.0
+    for v in range(len(values)):
+        part = np.float32(0)
+        for channel in range(values.shape[1]):
+            for lane in range(LANES):
+                part += values[v, channel, field, lane] * values[v, channel, field, lane]
+        total += float(part)
+    return total
 
 
 @njit(cache=True, nogil=True, fastmath=True)
 def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
-    """G'G `(2v, 2v)` from products `(4, p)` and barycentric weights `(3, p)`, panel by panel."""
+    """G'G `(2v, 2v)` from products `(4, P)` and barycentric weights `(3, P)`, panel by panel."""
     out = np.zeros((size, size))
     for panel in range(len(starts) - 1):
-        first, last = starts[panel], starts[panel + 1]
+        first, last = starts[panel] * LANES, starts[panel + 1] * LANES
         xx, xy, yx, yy = (
             products[0, first:last],
             products[1, first:last],
@@ -130,107 +210,18 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
 
 
 @njit(cache=True, nogil=True, fastmath=True)
-def moments(
-    one: Float32, values: Float32, weights: Float32, starts: Int32, corners: Int32, size: int
-) -> Float64:
-    """G'e `(2v,)` from slopes `(2, c, p)` and values `(c, p)`."""
+def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
+    """G'e `(2v,)` from slopes times values `(2, P)` and barycentric weights `(3, P)`."""
     out = np.zeros(size)
-    channels, length = values.shape
-    sums = np.zeros((2, length), dtype=np.float32)
-    for axis in range(2):
-        for channel in range(channels):
-            for q in range(length):
-                sums[axis, q] += one[axis, channel, q] * values[channel, q]
     for panel in range(len(starts) - 1):
-        first, last = starts[panel], starts[panel + 1]
+        first, last = starts[panel] * LANES, starts[panel + 1] * LANES
         x, y = sums[0, first:last], sums[1, first:last]
-        for i in range(3):
-            weight = weights[i, first:last]
+        for corner in range(3):
+            weight = weights[corner, first:last]
             sum_x = sum_y = np.float32(0)
             for q in range(last - first):
                 sum_x += weight[q] * x[q]
                 sum_y += weight[q] * y[q]
-            out[2 * corners[panel, i]] += sum_x
-            out[2 * corners[panel, i] + 1] += sum_y
+            out[2 * corners[panel, corner]] += sum_x
+            out[2 * corners[panel, corner] + 1] += sum_y
     return out
-
-
-@cache
-def pass_over_basis(channels: int, widest: int) -> Callable[..., None]:
-    """The loop over A for a number of channels and panels of at most `widest` pixels.
-
-    Called as run(panels, starts, corners, weights, slopes, e, G, E): `panels (m * c * p,)` holds A;
-    `slopes (b, 2, c, p)` and `e (b, c, p)` are the images'; A'G is added to `G (b, 2v, m)` and A'e to
-    `E (b, m)`. Slopes are copied to a buffer of known shape first: only then is the inner loop vectorised.
-    """
-
-    @njit(cache=True, nogil=True, fastmath=True)
-    def run(
-        panels: Any, starts: Any, corners: Any, weights: Any, slopes: Any, e: Any, G: Any, E: Any
-    ) -> None:
-        modes = E.shape[1]
-        zero = np.float32(0)
-        buffer = np.zeros((3, channels, widest), dtype=np.float32)
-        shares = np.zeros((3, widest), dtype=np.float32)
-        gx, gy, value = buffer[0], buffer[1], buffer[2]
-        w0, w1, w2 = shares[0], shares[1], shares[2]
-        for panel in range(len(starts) - 1):
-            first, last = starts[panel], starts[panel + 1]
-            length = last - first
-            block = panels[first * modes * channels : last * modes * channels].reshape(
-                (modes, channels, length)
-            )
-            for corner in range(3):
-                for q in range(length):
-                    shares[corner, q] = weights[corner, first + q]
-            c0, c1, c2 = 2 * corners[panel, 0], 2 * corners[panel, 1], 2 * corners[panel, 2]
-            for b in range(len(e)):
-                for channel in range(channels):
-                    for q in range(length):
-                        gx[channel, q] = slopes[b, 0, channel, first + q]
-                        gy[channel, q] = slopes[b, 1, channel, first + q]
-                        value[channel, q] = e[b, channel, first + q]
-                for k in range(modes):
-                    component = block[k]
-                    x0 = x1 = x2 = y0 = y1 = y2 = total = zero
-                    for q in range(length):
-                        x = y = r = zero
-                        for channel in range(channels):
-                            x += component[channel, q] * gx[channel, q]
-                            y += component[channel, q] * gy[channel, q]
-                            r += component[channel, q] * value[channel, q]
-                        x0 += w0[q] * x
-                        x1 += w1[q] * x
-                        x2 += w2[q] * x
-                        y0 += w0[q] * y
-                        y1 += w1[q] * y
-                        y2 += w2[q] * y
-                        total += r
-                    G[b, c0, k] += x0
-                    G[b, c1, k] += x1
-                    G[b, c2, k] += x2
-                    G[b, c0 + 1, k] += y0
-                    G[b, c1 + 1, k] += y1
-                    G[b, c2 + 1, k] += y2
-                    E[b, k] += total
-
-    return run
-
-
-@njit(cache=True, nogil=True, fastmath=True)
-def values_over_basis(panels: Float32, starts: Int32, e: Float32, E: Float64) -> None:
-    """The same loop for A'e alone `(b, m)`, where no slopes are wanted."""
-    modes, channels = E.shape[1], e.shape[1]
-    for panel in range(len(starts) - 1):
-        first, last = starts[panel], starts[panel + 1]
-        block = panels[first * modes * channels : last * modes * channels].reshape(
-            (modes, channels * (last - first))
-        )
-        for b in range(len(e)):
-            value = e[b, :, first:last].copy().ravel()
-            for k in range(modes):
-                component = block[k]
-                total = np.float32(0)
-                for q in range(len(value)):
-                    total += component[q] * value[q]
-                E[b, k] += total

@@ -39,6 +39,10 @@ class ReferenceKernel:
         ]
         return (np.array(warped) - self.subspace.mean) @ self._basis.T
 
+    def threaded(self, jobs: int) -> ReferenceKernel:
+        """Itself: NumPy's products have threads of their own."""
+        return self
+
     def _one(self, image: Float32, shape: Floats, coordinates: Floats, needs: Needs) -> System:
         frame, chosen = self.level.motion.frame, self._chosen
         i = self._warped(image, shape)

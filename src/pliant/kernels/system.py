@@ -6,7 +6,7 @@ small warp and `A` the appearance basis, a kernel computes what is below; algori
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -17,21 +17,28 @@ from pliant.arrays import Float64
 class Needs:
     """Which derivatives an algorithm looks at.
 
-    `curvature` asks for second derivatives along y = w0 r - A diag(w) A'r, the residual in the
-    algorithm's metric, given as (w0, w `(m,)`); `moving_basis` asks for JA'r beside it.
+    `appearance` says that c is an unknown: without it, c is zero and a is the mean. `curvature` asks for second
+    derivatives along y = w0 r - A diag(w) A'r, the residual in the algorithm's metric, given as (w0, w `(m,)`);
+    `moving_basis` asks for JA'r beside it. `cost` asks for r'r and A'r even where a step can be had without them.
     """
 
     image: bool = True
     model: bool = True
+    appearance: bool = True
     curvature: tuple[float, Float64] | None = None
     moving_basis: bool = False
+    cost: bool = True
+
+    def cost_alone(self) -> Needs:
+        """What it takes to know the cost of an estimate, and no step from it."""
+        return replace(self, image=False, model=False, curvature=None, moving_basis=False, cost=True)
 
 
 @dataclass(frozen=True)
 class System:
     """Inner products for a batch of B images, with n shape and m appearance parameters.
 
-    What an algorithm did not ask for is zero, and the curvature is None.
+    What an algorithm did not ask for is zero; the curvature, and r'r, are None.
     """
 
     image_image: Float64
@@ -44,7 +51,7 @@ class System:
     """Ji'r `(B, n)`"""
     model_residual: Float64
     """Ja'r `(B, n)`"""
-    residual_residual: Float64
+    residual_residual: Float64 | None
     """r'r `(B,)`"""
     basis_image: Float64
     """A'Ji `(B, m, n)`"""

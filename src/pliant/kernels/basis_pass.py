@@ -1,0 +1,218 @@
+"""The passes over the appearance basis A: compiled, at the speed of memory.
+
+A is stored in panels of a few vectors of pixels of one triangle each. In a panel it lies component by component,
+then vector by vector, channel by channel, lane by lane, so that a pass reads memory in one run from its first
+byte to its last. That, and loads that do not straddle cache lines, is what makes a pass as fast as a plain sum.
+The inner loop is written in LLVM's vectors, because no loop of scalars was compiled to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 16
+"""Pixels in a vector: one register of AVX-512, two of AVX, four of NEON."""
+
+codegen: Any = cgutils
+"""Helpers of Numba that have no types."""
+
+_FLOAT = ir.FloatType()
+_VECTOR = ir.VectorType(_FLOAT, LANES)
+_FAST = ("fast",)
+
+
+def _triangle_sums(
+    parts: int,
+    fields: int,
+    spread: Sequence[tuple[int, int]] = (),
+    plain: Sequence[tuple[int, int]] = (),
+    appearance: bool = False,
+) -> Any:
+    """Sums over the pixels of a panel for one component of A.
+
+    Called as sums(A, fields, weights, out, vectors, coefficient, a, channels). A component has `parts` values at
+    every pixel and channel (itself, or its two slopes), and there are `fields` to multiply it with. A product of a
+    part and a field is summed over channels, and then over pixels: one to be `spread` with each of the three
+    barycentric weights, a `plain` one as it is; `out` is in that order. With `appearance`, `a` grows by
+    coefficient times A. The number of channels is a constant, so that the loop over them is unrolled.
+    """
+
+    def typed(
+        typing: Any, A: Any, S: Any, W: Any, out: Any, vectors: Any, factor: Any, a: Any, channels: Any
+    ) -> Any:
+        if not isinstance(channels, types.IntegerLiteral):
+            return None
+        count = channels.literal_value
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            index = arguments[4].type
+
+            def pointer(position: int) -> Any:
+                return context.make_array(signature.args[position])(
+                    context, builder, arguments[position]
+                ).data
+
+            def vectors_at(position: int) -> Any:
+                return builder.bitcast(pointer(position), _VECTOR.as_pointer())
+
+            def place(base: Any, begin: Any, offset: int) -> Any:
+                return builder.gep(base, [builder.add(begin, ir.Constant(index, offset))])
+
+            def load(base: Any, begin: Any, offset: int) -> Any:
+                loaded = builder.load(place(base, begin, offset))
+                loaded.align = 4
+                return loaded
+
+            def multiply_add(one: Any, other: Any, to: Any) -> Any:
+                product = builder.fmul(one, other, flags=_FAST)
+                return product if to is None else builder.fadd(to, product, flags=_FAST)
+
+            basis, seen, shares, modelled = map(vectors_at, (0, 1, 2, 6))
+            undefined = ir.Constant(_VECTOR, ir.Undefined)
+            one_lane = builder.insert_element(undefined, arguments[5], ir.Constant(ir.IntType(32), 0))
+            every_lane = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+            coefficient = builder.shuffle_vector(one_lane, undefined, every_lane)
+            zero = ir.Constant(_VECTOR, [0.0] * LANES)
+            totals = [codegen.alloca_once_value(builder, zero) for _ in range(3 * len(spread) + len(plain))]
+            with codegen.for_range(builder, arguments[4], intp=index) as loop:
+                in_basis = builder.mul(loop.index, ir.Constant(index, count * parts))
+                in_seen = builder.mul(loop.index, ir.Constant(index, count * fields))
+                in_shares = builder.mul(loop.index, ir.Constant(index, 3))
+                sums: dict[tuple[int, int], Any] = {}
+                for channel in range(count):
+                    own = [load(basis, in_basis, channel * parts + part) for part in range(parts)]
+                    other = [load(seen, in_seen, channel * fields + field) for field in range(fields)]
+                    for pair in (*spread, *plain):
+                        sums[pair] = multiply_add(own[pair[0]], other[pair[1]], sums.get(pair))
+                    if appearance:
+                        grown = multiply_add(own[0], coefficient, load(modelled, in_basis, channel))
+                        builder.store(grown, place(modelled, in_basis, channel)).align = 4
+                corners = [load(shares, in_shares, corner) for corner in range(3)] if spread else []
+                grow = [(corner, sums[pair]) for pair in spread for corner in corners]
+                for total, (corner, value) in zip(totals, grow, strict=False):
+                    builder.store(multiply_add(corner, value, builder.load(total)), total)
+                for total, pair in zip(totals[len(grow) :], plain, strict=True):
+                    builder.store(builder.fadd(builder.load(total), sums[pair], flags=_FAST), total)
+            kind = ir.FunctionType(_FLOAT, [_FLOAT, _VECTOR])
+            reduce = codegen.get_or_insert_function(
+                builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32"
+            )
+            for number, total in enumerate(totals):
+                value = builder.call(reduce, [ir.Constant(_FLOAT, 0.0), builder.load(total)], fastmath=_FAST)
+                builder.store(value, builder.gep(pointer(3), [ir.Constant(index, number)]))
+            return context.get_dummy_value()
+
+        return types.void(A, S, W, out, vectors, factor, a, channels), generate
+
+    return intrinsic(prefer_literal=True)(typed)
+
+
+# Not made where they are used: a compiled function that holds them in a closure would not be cached on disk.
+_slope_sums = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),))
+_slope_sums_and_appearance = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),), appearance=True)
+_value_sums = _triangle_sums(1, 1, (), ((0, 0),))
+_value_sums_and_appearance = _triangle_sums(1, 1, (), ((0, 0),), appearance=True)
+_moving_sums = _triangle_sums(2, 1, ((0, 0), (1, 0)))
+
+
+class Passes(NamedTuple):
+    """The passes for one number of channels C, over panels `first` to `last` of b images.
+
+    `A` holds panels; `S (b, V, C, k, LANES)` is what they are multiplied with, for V vectors of pixels;
+    `W (V, 3, LANES)` are barycentric weights. With coefficients `c (b, m)`, A c is added to `a (b, V, C, LANES)`;
+    if c has no columns, nothing is.
+    """
+
+    slopes: Callable[..., None]
+    """(A, starts, corners, W, S, c, a, G, E, first, last): S holds slopes along x and y, and values e. A'G is added
+    to `G (b, 2v, m)` and A'e to `E (b, m)`."""
+    values: Callable[..., None]
+    """(A, starts, S, c, a, E, first, last): the same for values e alone."""
+    moving: Callable[..., None]
+    """(A, starts, corners, W, S, G, first, last): A holds slopes of the basis along x and y, S the residual r; JA'r
+    is added to `G (b, 2v, m)`."""
+
+
+@cache
+def passes(channels: int) -> Passes:
+    """Compiled for a number of channels."""
+
+    @njit(cache=True, nogil=True, fastmath=True)
+    def slopes(
+        A: Any, starts: Any, corners: Any, W: Any, S: Any, c: Any, a: Any, G: Any, E: Any, first: Any, last: Any
+    ) -> None:  # fmt: skip
+        modes = E.shape[1]
+        sums = np.zeros(7, dtype=np.float32)
+        for number in range(first, last):
+            start, stop = starts[number], starts[number + 1]
+            size = (stop - start) * channels * LANES
+            panel = A[start * modes * channels * LANES : stop * modes * channels * LANES]
+            weights = W[start:stop].reshape(-1)
+            for b in range(len(E)):
+                fields = S[b, start:stop].reshape(-1)
+                for mode in range(modes):
+                    own = panel[mode * size :]
+                    if c.shape[1]:
+                        modelled = a[b, start:stop].reshape(-1)
+                        _slope_sums_and_appearance(
+                            own, fields, weights, sums, stop - start, c[b, mode], modelled, channels
+                        )
+                    else:
+                        _slope_sums(own, fields, weights, sums, stop - start, np.float32(0), own, channels)
+                    _add_at_corners(G[b], corners[number], mode, sums)
+                    E[b, mode] += sums[6]
+
+    @njit(cache=True, nogil=True, fastmath=True)
+    def values(A: Any, starts: Any, S: Any, c: Any, a: Any, E: Any, first: Any, last: Any) -> None:
+        modes = E.shape[1]
+        sums = np.zeros(1, dtype=np.float32)
+        for number in range(first, last):
+            start, stop = starts[number], starts[number + 1]
+            size = (stop - start) * channels * LANES
+            panel = A[start * modes * channels * LANES : stop * modes * channels * LANES]
+            for b in range(len(E)):
+                field = S[b, start:stop].reshape(-1)
+                for mode in range(modes):
+                    own = panel[mode * size :]
+                    if c.shape[1]:
+                        modelled = a[b, start:stop].reshape(-1)
+                        _value_sums_and_appearance(
+                            own, field, field, sums, stop - start, c[b, mode], modelled, channels
+                        )
+                    else:
+                        _value_sums(own, field, field, sums, stop - start, np.float32(0), own, channels)
+                    E[b, mode] += sums[0]
+
+    @njit(cache=True, nogil=True, fastmath=True)
+    def moving(A: Any, starts: Any, corners: Any, W: Any, S: Any, G: Any, first: Any, last: Any) -> None:
+        modes = G.shape[2]
+        sums = np.zeros(6, dtype=np.float32)
+        for number in range(first, last):
+            start, stop = starts[number], starts[number + 1]
+            size = (stop - start) * channels * 2 * LANES
+            panel = A[start * modes * channels * 2 * LANES : stop * modes * channels * 2 * LANES]
+            weights = W[start:stop].reshape(-1)
+            for b in range(len(G)):
+                field = S[b, start:stop].reshape(-1)
+                for mode in range(modes):
+                    own = panel[mode * size :]
+                    _moving_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
+                    _add_at_corners(G[b], corners[number], mode, sums)
+
+    return Passes(slopes, values, moving)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add_at_corners(G: Any, corners: Any, mode: Any, sums: Any) -> None:
+    """Sums along x and then y, for three corners each, are added to their rows of `G (2v, m)`, in float64."""
+    for corner in range(3):
+        G[2 * corners[corner], mode] += sums[corner]
+        G[2 * corners[corner] + 1, mode] += sums[3 + corner]
