@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse, shares, spread
+from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse, shares
 from pliant.fitting.cost import SSD, ProjectOut, weigh
 from pliant.fitting.method import (
     Alternated,
@@ -113,7 +113,7 @@ class World:
 
     def true_cost(self, cost, weights, composition, c, dc, u):
         """The cost itself after an increment, nothing linearised; p + dp - dq stands for the update."""
-        dp, dq = (spread(composition, 7) @ u).reshape(2, 7)
+        dp, dq = shares(composition) @ u.reshape(-1, 7)
         p = self.p + dp - dq
         prior = np.sum(weights.shape_precision * p**2) + np.sum(weights.appearance_precision * (c + dc) ** 2)
         r = self.image(dp) - self.appearance(c + dc, dq)

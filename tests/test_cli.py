@@ -111,3 +111,18 @@ def test_demo_makes_a_page_that_stands_alone(tmp_path):
     assert "$" not in page.split("base64")[0]
     assert "http" not in page
     assert pliant.load(tmp_path / "demo" / "faces.pliant").provenance["samples"] == 24
+
+
+def test_compiling_is_announced_once_and_only_if_it_happens():
+    code = """
+from numba import njit
+from pliant.cli.compiling import announce_compiling
+announce_compiling()
+@njit
+def double(x): return 2 * x
+@njit
+def triple(x): return 3 * x
+double(1), triple(1), double(1)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.count("compiling for this machine") == 1

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 import pliant
 from pliant.appearance.interpolation import resample
 from pliant.fitting.algorithm import catalogue
-from pliant.fitting.fitter import make_fitter
+from pliant.fitting.fitter import fit_all, make_fitter
 from pliant.fitting.loop import Status, Stopping, clamped, mahalanobis
 from pliant.fitting.method import quadratic
 from pliant.fitting.start import perturbed
@@ -271,6 +271,34 @@ class TestProperties:
         some = pliant.fit(model, samples, starts, sampling=0.5)
         gaps = [np.linalg.norm(a.points - b.points, axis=1).mean() for a, b in zip(full, some, strict=True)]
         assert np.median(gaps) < 0.5
+
+    def test_a_fit_without_a_trace_is_the_same_fit(self, model, dataset):
+        """`po-inv-gn` does not even compute its costs then, but for the last one."""
+        starts = [sample.points() + 1.5 for sample in dataset[:4]]
+        for name in ("po-inv-gn", "ssd-asy-gn-sch"):
+            for iterations in (3, 60):
+                one, other = (
+                    pliant.fit(model, dataset[:4], starts, algorithm=name, iterations=iterations, trace=trace)
+                    for trace in (True, False)
+                )
+                for traced, plain in zip(one, other, strict=True):
+                    assert_allclose(plain.points, traced.points, atol=1e-9)
+                    assert_allclose(plain.cost, traced.cost, rtol=1e-9)
+                    assert_allclose(plain.appearance_parameters, traced.appearance_parameters, atol=1e-9)
+                    assert (plain.status, plain.iterations) == (traced.status, traced.iterations)
+                    assert np.isfinite(traced.trace[-1].costs).all()
+
+    @pytest.mark.parametrize("count", [1, 2, 5, 24])
+    def test_threads_change_neither_the_fits_nor_their_order(self, model, dataset, count):
+        work = [(sample, sample.points() + 1) for sample in dataset[:count]]
+        if count > 2:
+            work[1] = (np.full((40, 40), np.nan), work[1][1])
+        alone = [make_fitter(model, jobs=1).block([image], [start])[0] for image, start in work]
+        for jobs, block in ((1, 8), (2, 8), (3, 2)):
+            together = list(fit_all(make_fitter(model, jobs=jobs), iter(work), block))
+            assert [fit.status for fit in together] == [fit.status for fit in alone]
+            for one, other in zip(alone, together, strict=True):
+                assert_allclose(other.points, one.points, atol=1e-4)
 
 
 class TestBadInput:

@@ -1,17 +1,26 @@
-"""The compiled kernel against the specification."""
+"""The compiled kernels against the specification, on a trained model and on meshes drawn at random."""
 
 import dataclasses
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
 from numpy.testing import assert_allclose
 
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.subspace import restrict
-from pliant.kernels.cpu import cpu_kernel
+from pliant.kernels.cpu import basis_slopes, cpu_kernel
+from pliant.kernels.panels import make_layout
+from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel
 from pliant.kernels.system import Needs, System
+from pliant.model import Level
+from pliant.motion import PiecewiseAffine, build_frame, delaunay
+from pliant.pca import PCA
+from pliant.shape import ShapeModel
+from pliant.shape.pdm import similarity_vectors
 
 
 def problem(model, dataset, level_number: int, sampling: float, count: int = 5):
@@ -32,6 +41,30 @@ def problem(model, dataset, level_number: int, sampling: float, count: int = 5):
     return level, subspace, pixels, images, np.array(shapes), coordinates
 
 
+def kinds_of_needs(m: int, appearance: bool) -> list[Needs]:
+    kinds = [
+        Needs(),
+        Needs(image=False),
+        Needs(model=False),
+        Needs(False, False),
+        Needs(curvature=(1.0, np.zeros(m)), moving_basis=appearance),
+        Needs(curvature=(0.7, np.linspace(0.1, 0.6, m))),
+        Needs(image=False, curvature=(1.0, np.zeros(m)), moving_basis=True),
+        Needs(model=False, curvature=(1.0, np.zeros(m))),
+    ]
+    return [dataclasses.replace(needs, appearance=appearance) for needs in kinds]
+
+
+def assert_systems_agree(found: System, expected: System, what: object) -> None:
+    for field in dataclasses.fields(System):
+        one, other = getattr(expected, field.name), getattr(found, field.name)
+        if one is None:
+            assert other is None, field.name
+        else:
+            scale = np.abs(one).max() + 1e-9
+            assert_allclose(other, one, atol=3e-5 * scale, err_msg=f"{field.name} {what}")
+
+
 @pytest.mark.parametrize("sampling", [1.0, 0.5, 0.12])
 @pytest.mark.parametrize("level_number", [0, 1])
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -39,29 +72,120 @@ def problem(model, dataset, level_number: int, sampling: float, count: int = 5):
 def test_kernels_agree(model, dataset, level_number, sampling, jobs, solves):
     level, subspace, pixels, images, shapes, c = problem(model, dataset, level_number, sampling)
     c = c if solves else np.zeros_like(c)
-    m = len(subspace.variances)
     reference = ReferenceKernel(level, subspace, pixels)
     compiled = cpu_kernel(level, subspace, pixels, Needs(appearance=solves, moving_basis=True), jobs)
-    for needs in (
-        Needs(),
-        Needs(image=False),
-        Needs(model=False),
-        Needs(False, False),
-        Needs(curvature=(1.0, np.zeros(m)), moving_basis=solves),
-        Needs(curvature=(0.7, np.linspace(0.1, 0.6, m))),
-        Needs(image=False, curvature=(1.0, np.zeros(m)), moving_basis=True),
-    ):
-        needs = dataclasses.replace(needs, appearance=solves)
+    for needs in kinds_of_needs(len(subspace.variances), solves):
         one = reference.system(images, shapes, c, needs)
-        other = compiled.system(images, shapes, c, needs)
-        for field in dataclasses.fields(System):
-            expected, found = getattr(one, field.name), getattr(other, field.name)
-            if expected is None:
-                assert found is None, field.name
-                continue
-            scale = np.abs(expected).max() + 1e-9
-            assert_allclose(found, expected, atol=3e-5 * scale, err_msg=f"{field.name} {needs}")
+        assert_systems_agree(compiled.system(images, shapes, c, needs), one, needs)
     assert_allclose(compiled.appearance(images, shapes), reference.appearance(images, shapes), atol=1e-4)
+
+
+def random_level(
+    rng: np.random.Generator, vertices: int, channels: int, modes: int, shape_modes: int
+) -> Level:
+    """A level with a random mesh and random orthonormal bases, of any number of channels and modes."""
+    mean = rng.uniform(2, 30, (vertices, 2))
+    shape = ShapeModel(
+        mean=mean,
+        basis=np.linalg.qr(np.c_[similarity_vectors(mean), rng.normal(size=(2 * vertices, shape_modes))])[0],
+        eigenvalues=np.sort(rng.uniform(0.1, 2, shape_modes))[::-1],
+        total_variance=10.0,
+        rank=20,
+    )
+    motion = PiecewiseAffine(build_frame(mean, delaunay(mean)))
+    values = len(motion.frame.pixels) * channels
+    appearance = PCA(
+        mean=rng.normal(size=values).astype(np.float32),
+        components=np.linalg.qr(rng.normal(size=(values, modes)))[0].T.astype(np.float32).copy(),
+        eigenvalues=np.sort(rng.uniform(0.5, 3, modes))[::-1],
+        total_variance=20.0,
+        rank=50,
+    )
+    return Level(1.0, shape, motion, "none", channels, appearance)
+
+
+@given(
+    seed=some.integers(0, 10**6),
+    vertices=some.integers(4, 12),
+    channels=some.sampled_from([1, 2, 3, 8]),
+    modes=some.integers(1, 11),
+    shape_modes=some.integers(1, 3),
+    share=some.sampled_from([None, 0.1, 0.6]),
+    appearance=some.booleans(),
+    jobs=some.sampled_from([1, 3]),
+)
+@settings(max_examples=25, deadline=None)
+def test_kernels_agree_on_any_mesh(seed, vertices, channels, modes, shape_modes, share, appearance, jobs):
+    rng = np.random.default_rng(seed)
+    level = random_level(rng, vertices, channels, modes, shape_modes)
+    pixels = None
+    if share is not None:
+        chosen = rng.random(len(level.motion.frame.pixels)) < share
+        chosen[rng.integers(len(chosen), size=modes + 2)] = True
+        pixels = np.flatnonzero(chosen).astype(np.int32)
+    subspace = restrict(level.appearance, channels, pixels)
+    images = [rng.random((40, 37, channels), dtype=np.float32) for _ in range(2)]
+    shapes = level.shape.mean + rng.normal(0, 0.5, (2, vertices, 2))
+    c = appearance * rng.normal(size=(2, len(subspace.variances)))
+    reference = ReferenceKernel(level, subspace, pixels)
+    compiled = cpu_kernel(level, subspace, pixels, Needs(appearance=appearance, moving_basis=True), jobs)
+    for needs in kinds_of_needs(len(subspace.variances), appearance):
+        one = reference.system(images, shapes, c, needs)
+        assert_systems_agree(compiled.system(images, shapes, c, needs), one, needs)
+
+
+@pytest.mark.parametrize("sampling", [1.0, 0.25])
+def test_what_is_projected_beforehand_is_what_the_metric_projects(model, dataset, sampling):
+    """Ja'Mr and Ja'MJa, from all inner products and from the rows of J alone."""
+    level, subspace, pixels, images, shapes, c = problem(model, dataset, 1, sampling)
+    none = np.zeros_like(c)
+    w0, w = 0.7, np.linspace(0.1, 0.6, c.shape[1])
+    needs = Needs(image=False, appearance=False)
+    full = ReferenceKernel(level, subspace, pixels).system(images, shapes, none, needs)
+    kernel = projected_kernel(cpu_kernel(level, subspace, pixels, needs), w0, w)
+    found = kernel.system(images, shapes, none, dataclasses.replace(needs, cost=False))
+    weighted = np.swapaxes(full.basis_model, 1, 2) * w
+    gradient = w0 * full.model_residual - (weighted @ full.basis_residual[:, :, None])[:, :, 0]
+    hessian = w0 * full.model_model - weighted @ full.basis_model
+    assert_allclose(w0 * found.model_residual, gradient, atol=3e-5 * np.abs(gradient).max())
+    assert_allclose(w0 * found.model_model, hessian, atol=3e-5 * np.abs(hessian).max())
+    assert found.residual_residual is None
+    asked = kernel.system(images, shapes, none, needs)
+    assert_allclose(asked.residual_residual, full.residual_residual, rtol=1e-5)
+    assert_allclose(asked.basis_residual, full.basis_residual, atol=1e-4)
+
+
+def test_slopes_of_the_basis_are_products_with_moved_components(model):
+    """A'JA is by columns what A'Ja of the reference is for unit coordinates, less that of the mean."""
+    level = model.levels[0]
+    subspace = restrict(level.appearance, level.channels, None)
+    m = len(subspace.variances)
+    image = [np.zeros((60, 60, level.channels), dtype=np.float32)] * (m + 1)
+    shapes = np.repeat(level.shape.mean[None], m + 1, axis=0)
+    units = np.concatenate([np.eye(m), np.zeros((1, m))])
+    products = ReferenceKernel(level, subspace).system(image, shapes, units, Needs(image=False)).basis_model
+    expected = np.moveaxis(products[:-1] - products[-1], 0, -1)
+    for jobs in (1, 2):
+        assert_allclose(basis_slopes(level, jobs), expected, atol=1e-4 * np.abs(expected).max())
+    assert level.basis_slopes is not None
+    assert_allclose(level.basis_slopes, expected, atol=1e-4 * np.abs(expected).max())
+    assert dataclasses.replace(level).basis_slopes is None
+
+
+def test_every_pixel_has_one_lane_in_a_panel_of_its_triangle(model):
+    motion = model.levels[1].motion
+    for pixels in (np.arange(len(motion.frame.pixels), dtype=np.int32), motion.frame.sample(0.2)):
+        layout = make_layout(motion, pixels)
+        lanes = layout.own[layout.own >= 0]
+        assert sorted(lanes) == list(range(len(pixels)))
+        panel = np.repeat(np.arange(layout.panels), np.diff(layout.starts))
+        for number in range(layout.panels):
+            own = layout.own[panel == number]
+            triangles = motion.frame.triangle_of_pixel[pixels[own[own >= 0]]]
+            assert np.all(motion.frame.triangles[triangles] == layout.corners[number])
+        weights = np.moveaxis(layout.weights, 1, -1)
+        assert_allclose(weights[layout.own >= 0].sum(axis=1), 1, atol=1e-5)
+        assert not weights[layout.own < 0].any()
 
 
 def test_a_batch_equals_its_items(model, dataset):

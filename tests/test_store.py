@@ -1,5 +1,6 @@
 """Model files: what goes in comes out, and what was damaged is refused with a sentence."""
 
+import dataclasses
 import json
 import os
 import stat
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from safetensors import safe_open
 
+import pliant
 import pliant.store
 from pliant.store import ModelFileError, load
 
@@ -27,7 +29,7 @@ def arrays_of(model):
         yield from (level.shape.mean, level.shape.basis, level.shape.eigenvalues)
         yield from (level.appearance.mean, level.appearance.components, level.appearance.eigenvalues)
         frame = level.motion.frame
-        yield from (frame.vertices, frame.triangles, frame.pixels, frame.first_pixel)
+        yield from (frame.vertices, frame.triangles, frame.pixels, frame.first_pixel, level.basis_slopes)
     yield from (model.texture.pca.mean, model.texture.pca.components, model.texture.frame.pixels)
 
 
@@ -57,6 +59,17 @@ def test_a_model_comes_back_as_it_was(model, file):
 def test_saving_what_was_loaded_gives_the_same_file(file, tmp_path):
     load(file).save(tmp_path / "again.pliant")
     assert (tmp_path / "again.pliant").read_bytes() == file.read_bytes()
+
+
+def test_a_file_without_slopes_of_the_basis_fits_just_the_same(model, dataset, tmp_path):
+    bare = dataclasses.replace(model, levels=tuple(dataclasses.replace(level) for level in model.levels))
+    bare.save(tmp_path / "bare.pliant")
+    loaded = load(tmp_path / "bare.pliant")
+    assert all(level.basis_slopes is None for level in loaded.levels)
+    starts = [sample.points() + 1 for sample in dataset[:2]]
+    one, other = (pliant.fit(which, list(dataset[:2]), starts) for which in (model, loaded))
+    for first, second in zip(one, other, strict=True):
+        assert_allclose(first.points, second.points, atol=1e-9)
 
 
 def test_arrays_are_mapped_and_closed_for_writing(file):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -25,6 +24,7 @@ from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
 from pliant.shape import ShapeModel, train_shape_model
+from pliant.threads import cores
 from pliant.version import __version__
 
 _TEXTURE_VARIANCE = 0.95
@@ -82,7 +82,7 @@ def train(
     """
     settings = _settings(size, scales, shape_modes, appearance_variance, features, motion)
     feature = find_feature(features)
-    workers = jobs or _cores()
+    workers = jobs or cores()
     with Progress(progress) as bar:
         valid = usable(dataset, skip_invalid, workers, bar.start("checking samples", len(dataset)))
         if len(valid.dataset) < 2:
@@ -225,8 +225,3 @@ def _vectors(
         vectors.append(bilinear(seen.pixels, positions).ravel())
     vectors.append(sample_texture(image, points, drawn, channels))
     return vectors
-
-
-def _cores() -> int:
-    """Cores that this process may use, which can be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pliant.cli.compiling import announce_compiling
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -34,7 +36,8 @@ def demo(
     typer.echo(f"making {count} synthetic faces in {faces}")
     write_faces(faces, count, seed)
     dataset = pliant.load_dataset(faces)
-    typer.echo("training (the first run compiles for a few seconds)")
+    announce_compiling()
+    typer.echo("training")
     model = pliant.train(dataset, licence="synthetic faces, free of rights")
     model.save(file)
     summarise(model)

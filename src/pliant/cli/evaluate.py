@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pliant.cli.compiling import announce_compiling
 from pliant.cli.fit import whole_numbers
 
 
@@ -47,6 +48,7 @@ def evaluate(
     from pliant import evaluation
     from pliant.data.validation import SamplesLeftOut
 
+    announce_compiling()
     if json_file is not None and not json_file.parent.is_dir():
         raise ValueError(f"{json_file}: the folder {json_file.parent} does not exist.")
     every = [entry.name for entry in pliant.catalogue()]

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pliant.cli.compiling import announce_compiling
+
 if TYPE_CHECKING:
     from pliant.arrays import Float64, Floats, Image
     from pliant.fitting.result import FitResult
@@ -67,6 +69,8 @@ def fit(
     from pliant.fitting.start import read_boxes
     from pliant.progress import Progress
 
+    if not quiet:
+        announce_compiling()
     if boxes is not None and start is not None:
         raise ValueError("--boxes and --start both say where to start: give one of them.")
     fitter = make_fitter(

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pliant.cli.compiling import announce_compiling
+
 
 def train(
     folders: Annotated[list[Path], typer.Argument(help="Folders of images with landmark files beside them.")],
@@ -46,6 +48,8 @@ def train(
 
     if not output.parent.is_dir():
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")
+    if not quiet:
+        announce_compiling()
     mesh = None if triangles is None else _read_triangles(triangles)
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as said:

@@ -49,7 +49,7 @@ Composition = Forward | Inverse | Asymmetric | Bidirectional
 
 
 def shares(composition: Composition) -> Float64:
-    """T for n = 1: how much of each unknown goes to dp (row 0) and to dq (row 1)."""
+    """T `(2, k)`: how much of each of the k sets of unknowns goes to dp (row 0) and to dq (row 1)."""
     match composition:
         case Forward():
             return np.array([[1.0], [0.0]])
@@ -61,11 +61,6 @@ def shares(composition: Composition) -> Float64:
             return np.eye(2)
 
 
-def spread(composition: Composition, parameters: int) -> Float64:
-    """T `(2n, k)`: from the unknowns to (dp, dq)."""
-    return np.asarray(np.kron(shares(composition), np.eye(parameters)), dtype=np.float64)
-
-
 def update(
     composition: Composition,
     motion: Motion,
@@ -75,12 +70,11 @@ def update(
     order: Order = "exact",
 ) -> Float64:
     """P o dp o dq^-1 for parameters `(B, n)` and unknowns `(B, k)`."""
-    to_image, to_model = shares(composition)
-    parts = np.reshape(unknowns, (*unknowns.shape[:-1], len(to_image), -1))
+    T = shares(composition)
+    dp, dq = np.moveaxis(T @ np.reshape(unknowns, (len(unknowns), T.shape[1], -1)), 1, 0)
     updated = np.asarray(parameters, dtype=np.float64)
-    if np.any(to_image):
-        updated = compose(motion, shape, updated, np.tensordot(to_image, parts, (0, -2)), order=order)
-    if np.any(to_model):
-        increment = np.tensordot(to_model, parts, (0, -2))
-        updated = compose(motion, shape, updated, increment, invert_increment=True, order=order)
+    if T[0].any():
+        updated = compose(motion, shape, updated, dp, order=order)
+    if T[1].any():
+        updated = compose(motion, shape, updated, dq, invert_increment=True, order=order)
     return updated

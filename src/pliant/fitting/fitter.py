@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +29,7 @@ from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.start import start_points
 from pliant.model import Level, Model
 from pliant.motion import Order, PiecewiseAffine
+from pliant.threads import cores, one_blas_thread
 
 if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
@@ -115,9 +115,10 @@ class Fitter:
             except (ValueError, OSError) as error:
                 results[number] = failed(self.model, name, points, str(error))
         if usable:
-            fitted = self._coarse_to_fine(
-                [image for _, image, _ in usable], [points for _, _, points in usable], threads
-            )
+            with one_blas_thread():
+                fitted = self._coarse_to_fine(
+                    [image for _, image, _ in usable], [points for _, _, points in usable], threads
+                )
             seconds = (time.perf_counter() - begin) / len(usable)
             for (number, _, _), result in zip(usable, fitted, strict=True):
                 results[number] = replace(result, seconds=seconds)
@@ -280,9 +281,8 @@ def make_fitter(
     if device not in DEVICES:
         raise ValueError(f"there is no device '{device}'. Known: {', '.join(DEVICES)}.")
     chosen = Algorithm.parse(algorithm) if isinstance(algorithm, str) else algorithm
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Fitter(
-        model, chosen, counts, sampling, stopping or Stopping(), order, device, jobs or cores, trace
+        model, chosen, counts, sampling, stopping or Stopping(), order, device, jobs or cores(), trace
     )
 
 

@@ -32,7 +32,7 @@ class Status(StrEnum):
     IMPLAUSIBLE = "implausible"
     """The shape ended outside of the model's ellipsoid."""
     OUTSIDE = "outside"
-    """The shape left the image; the last estimate inside is returned."""
+    """More than half of the landmarks left what was looked at; the last estimate inside is returned."""
     DIVERGED = "diverged"
     """Something became infinite; the last finite estimate is returned."""
     FAILED = "failed"
@@ -142,6 +142,7 @@ def iterate(
     shape, patience = problem.shape, problem.stopping.patience
     items = [_Item(np.array(p), np.array(c)) for p, c in zip(shape_parameters, coordinates, strict=True)]
     needs = replace(needs_of(problem.algorithm, problem.weights), cost=every_cost or patience is not None)
+    limits = np.array([[(image.shape[1] - 1, image.shape[0] - 1)] for image in images])
     for round_number in range(iterations + 1):
         running = [k for k, item in enumerate(items) if item.status is None]
         if not running:
@@ -153,12 +154,10 @@ def iterate(
         batch = [images[k] for k in running]
         system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
         costs = problem.weights.value(system, p, c)
-        usable = system.finite
-        if system.residual_residual is not None:
-            usable = np.logical_and(usable, np.isfinite(costs))
+        lost = ~np.isfinite(costs) & (system.residual_residual is not None)
         for row, k in enumerate(running):
             item = items[k]
-            if not usable[row]:
+            if lost[row]:
                 item.status = Status.DIVERGED
                 continue
             item.past.append(_Visit(float(costs[row]), item.p, item.c, system.basis_residual[row]))
@@ -175,14 +174,15 @@ def iterate(
             updated = clamped(shape, updated, problem.stopping.ellipsoid)
         moved_shapes = shape.instance(updated)
         moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
-        finite = np.isfinite(updated).all(axis=1) & np.isfinite(dc).all(axis=1)
+        finite = np.isfinite(np.concatenate([updated, dc], axis=1)).all(axis=1)
+        outside = np.any((moved_shapes < 0) | (moved_shapes > limits[running]), axis=-1).mean(axis=-1) > 0.5
         for row, k in enumerate(running):
             item = items[k]
             if item.status is not None:
                 continue
             if not finite[row]:
                 item.status = Status.DIVERGED
-            elif _outside(moved_shapes[row], images[k]):
+            elif outside[row]:
                 item.status = Status.OUTSIDE
             elif moved[row] < problem.stopping.tolerance:
                 item.status = Status.CONVERGED
@@ -247,13 +247,6 @@ def clamped(shape: ShapeModel, parameters: Float64, limit: float) -> Float64:
     """Parameters `(B, n)` with modes that are beyond the limit pulled back onto the ellipsoid."""
     excess = np.maximum(mahalanobis(shape, parameters) / limit, 1.0)
     return np.concatenate([parameters[:, :SIMILARITY], parameters[:, SIMILARITY:] / excess[:, None]], axis=1)
-
-
-def _outside(points: Float64, image: Float32) -> bool:
-    """Whether more than half of the landmarks have left the image that the level sees."""
-    height, width = image.shape[:2]
-    gone = np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)
-    return bool(gone.mean() > 0.5)
 
 
 def _collected(problem: Problem, items: list[_Item]) -> Iterated:

@@ -11,13 +11,14 @@ For project-out there is no c: gc, Hcc and Hcu are empty, and the metric has eli
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.fitting.composition import Composition, spread
+from pliant.fitting.composition import Composition, shares
 from pliant.fitting.cost import Weights
 from pliant.kernels.system import System
 
@@ -113,51 +114,75 @@ def quadratic(
 
     `update_jacobian (B, n, n)` is the derivative of p o dp by dp, through which the prior on p is seen.
     """
-    n = system.image_image.shape[-1]
-    T = spread(composition, n)
+    T = shares(composition)
     w0 = weights.residual
     # K = (Ji, -Ja) T is the derivative of the residual; what follows are its inner products.
-    KK = T.T @ _two_by_two(system.image_image, -system.image_model, system.model_model) @ T
-    Kr = np.concatenate([system.image_residual, -system.model_residual], axis=-1) @ T
-    AK = np.concatenate([system.basis_image, -system.basis_model], axis=-1) @ T
+    KK = _between(T, system.image_image, -system.image_model, system.model_model)
+    Kr = _beside(_sum((s, system.image_residual), (-t, system.model_residual)) for s, t in T.T)
+    AK = _beside(_sum((s, system.basis_image), (-t, system.basis_model)) for s, t in T.T)
     Ar = system.basis_residual
     gu, Huu = w0 * Kr, w0 * KK
     if curvature != "none":
-        Huu = Huu + _curvature(system, composition, T, curvature)
+        Huu = Huu + _curvature(system, T, curvature)
     if np.any(weights.shape_precision):
+        n = system.image_image.shape[-1]
         identity = np.broadcast_to(np.eye(n), system.image_image.shape)
         moved = identity if update_jacobian is None else update_jacobian
-        N = np.concatenate([moved, -moved], axis=-1) @ T
-        gu = gu + np.einsum("bnk,n,bn->bk", N, weights.shape_precision, shape_parameters)
-        Huu = Huu + np.einsum("bnk,n,bnl->bkl", N, weights.shape_precision, N)
-    blocks = T.shape[1] // n
+        N = _beside((s - t) * moved for s, t in T.T)
+        weighted = np.swapaxes(N, -1, -2) * weights.shape_precision
+        gu = gu + (weighted @ shape_parameters[:, :, None])[:, :, 0]
+        Huu = Huu + weighted @ N
+    blocks = T.shape[1]
     if not weights.solves_appearance:
-        w = weights.appearance
-        gu = gu - np.einsum("bmk,m,bm->bk", AK, w, Ar)
-        Huu = Huu - np.einsum("bmk,bml->bkl", AK * w[:, None], AK)
-        batch = len(gu)
-        return Quadratic(np.zeros((batch, 0)), gu, np.zeros(0), np.zeros((batch, 0, T.shape[1])), Huu, blocks)
+        weighted = np.swapaxes(AK, -1, -2) * weights.appearance
+        gu = gu - (weighted @ Ar[:, :, None])[:, :, 0]
+        Huu = Huu - weighted @ AK
+        batch, k = gu.shape
+        return Quadratic(np.zeros((batch, 0)), gu, np.zeros(0), np.zeros((batch, 0, k)), Huu, blocks)
     Hcu = -w0 * AK
     if curvature == "derived" and system.basis_curvature is not None:
         # The small warp of the model moves its basis too.
-        Hcu = Hcu - w0 * system.basis_curvature @ T[n:]
+        Hcu = Hcu - w0 * _beside(t * system.basis_curvature for _, t in T.T)
     gc = -w0 * Ar + weights.appearance_precision * appearance_parameters
     return Quadratic(gc, gu, w0 + weights.appearance_precision, Hcu, Huu, blocks)
 
 
-def _curvature(system: System, composition: Composition, T: Float64, sign: str) -> Float64:
+def _curvature(system: System, T: Float64, sign: str) -> Float64:
     """The second derivative of the residual along the (weighted) residual itself, in the unknowns."""
     image, model = system.image_curvature, system.model_curvature
     if image is None or model is None:
         raise ValueError("this kernel was not asked for the curvature that Newton's method needs.")
     if sign == "derived":
-        return np.asarray(T.T @ _two_by_two(image, np.zeros_like(image), -model) @ T)
+        return _between(T, image, None, -model)
     # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (appendix B).
-    n = image.shape[-1]
-    share = np.abs(T)
-    if T.shape[1] == n:
-        return np.asarray(share[0, 0] * image + share[n, 0] * model)
-    return _two_by_two(image, np.zeros_like(image), model)
+    return _between(np.sqrt(np.abs(T)), image, None, model)
+
+
+def _between(T: Float64, first: Float64, corner: Float64 | None, last: Float64) -> Float64:
+    """T'XT `(B, k n, k n)` for symmetric matrices X of blocks `(B, n, n)` and the shares T `(2, k)`."""
+    off = [] if corner is None else [corner, np.swapaxes(corner, -1, -2)]
+
+    def block(s: float, t: float, s2: float, t2: float) -> Float64:
+        return _sum((s * s2, first), (t * t2, last), *zip((s * t2, t * s2), off, strict=False))
+
+    rows = [[block(*one, *other) for other in T.T] for one in T.T]
+    return rows[0][0] if len(rows) == 1 else np.block(rows)
+
+
+def _sum(*terms: tuple[float, Float64]) -> Float64:
+    """A weighted sum; what weighs nothing is not touched."""
+    total: Float64 | None = None
+    for weight, values in terms:
+        if weight:
+            term = values if weight == 1 else weight * values
+            total = term if total is None else total + term
+    return np.zeros_like(terms[0][1]) if total is None else total
+
+
+def _beside(blocks: Iterable[Float64]) -> Float64:
+    """Blocks of columns, one for each set of unknowns."""
+    every = list(blocks)
+    return every[0] if len(every) == 1 else np.concatenate(every, axis=-1)
 
 
 def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = None) -> tuple[Float64, Float64]:
@@ -183,16 +208,16 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
 
 def _schur(model: Quadratic) -> tuple[Float64, Float64]:
     """Equations 48, 49 and 52: c eliminated, u solved, c found from it."""
-    scaled = model.Hcu / model.Hcc[:, None]
-    reduced = model.Huu - np.swapaxes(model.Hcu, -1, -2) @ scaled
-    right = model.gu - np.einsum("bmk,bm->bk", scaled, model.gc)
+    scaled = np.swapaxes(model.Hcu, -1, -2) / model.Hcc
+    reduced = model.Huu - scaled @ model.Hcu
+    right = model.gu - (scaled @ model.gc[:, :, None])[:, :, 0]
     u = -least_norm(reduced, right, _ILL_CONDITIONED if model.blocks == 2 else _SINGULAR)
     return _given(model, u), u
 
 
 def _given(model: Quadratic, u: Float64) -> Float64:
     """The best dc for a given u."""
-    return np.asarray(-(model.gc + np.einsum("bmk,bk->bm", model.Hcu, u)) / model.Hcc)
+    return np.asarray(-(model.gc + (model.Hcu @ u[:, :, None])[:, :, 0]) / model.Hcc)
 
 
 def _dense(model: Quadratic) -> tuple[Float64, Float64]:
@@ -249,7 +274,8 @@ def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> 
     values, vectors = _eigh(matrix)
     cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
     inverse = np.divide(1.0, values, out=np.zeros_like(values), where=~(np.abs(values) <= cut))
-    return np.asarray(np.einsum("bkj,bj,blj,bl->bk", vectors, inverse, vectors, right))
+    along = (right[:, None, :] @ vectors)[:, 0] * inverse
+    return np.asarray((vectors @ along[:, :, None])[:, :, 0])
 
 
 def _eigh(matrix: Float64) -> tuple[Float64, Float64]:

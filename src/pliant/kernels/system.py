@@ -6,9 +6,7 @@ small warp and `A` the appearance basis, a kernel computes what is below; algori
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from pliant.arrays import Float64
 
@@ -65,12 +63,3 @@ class System:
     """Σ y W'∇²a W `(B, n, n)`"""
     basis_curvature: Float64 | None = None
     """JA'r `(B, m, n)`: the derivative of A'r when the small warp moves the basis"""
-
-    @property
-    def finite(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """Which items of the batch have finite numbers only `(B,)`."""
-        values = [getattr(self, field.name) for field in fields(self)]
-        checks = [
-            np.isfinite(value).reshape(len(value), -1).all(axis=1) for value in values if value is not None
-        ]
-        return np.asarray(np.logical_and.reduce(checks))

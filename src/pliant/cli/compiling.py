@@ -1,0 +1,26 @@
+"""Saying so when functions are compiled: once a machine, and again when pliant or Numba has changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+
+def announce_compiling() -> None:
+    """From now on, the first function that has to be compiled is announced; those on disk are not."""
+    import numba.core.event
+
+    events: Any = numba.core.event
+
+    class Announcer(events.Listener):  # type: ignore[misc]
+        said = False
+
+        def on_start(self, event: Any) -> None:
+            if not self.said:
+                typer.echo("compiling for this machine: some ten seconds, the first time only", err=True)
+                self.said = True
+
+        def on_end(self, event: Any) -> None: ...
+
+    events.register("numba:compile", Announcer())

@@ -1,0 +1,43 @@
+"""How many threads there are, and who may use them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import Any
+
+
+def cores() -> int:
+    """Cores that this process may use, which can be fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """NumPy's products run on one thread in here, in all of the process: the other threads have images to fit.
+
+    Several threads may be in here at once; the last one out gives the other threads back.
+    """
+    with _lock:
+        _inside.append(_blas().limit(limits=1, user_api="blas") if not _inside else _inside[0])
+    try:
+        yield
+    finally:
+        with _lock:
+            limit = _inside.pop()
+            if not _inside:
+                limit.restore_original_limits()
+
+
+_lock = Lock()
+_inside: list[Any] = []
+
+
+@cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
