@@ -36,10 +36,8 @@ format: $(READY) ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## run the benchmarks (real data from ../shared/data if it is there)
-	$(BIN)/python benchmarks/train.py
-	$(BIN)/python benchmarks/features.py
-	$(BIN)/python benchmarks/kernel.py
+bench: $(READY)  ## run the benchmarks into benchmarks/results.md (real data from ../shared/data if it is there)
+	$(BIN)/python benchmarks/report.py
 
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py

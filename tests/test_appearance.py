@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.ndimage import gaussian_filter
 
 from pliant.appearance.features import feature_names, find_feature, register_feature
 from pliant.appearance.interpolation import bilinear, resample
@@ -56,6 +57,22 @@ class TestInterpolation:
     def test_far_outside_there_is_the_border(self):
         image = np.full((5, 5), 0.25, dtype=np.float32)
         assert_allclose(resample(image, np.array([-1e5, 1e5]), 0.5, (4, 4)), 0.25, rtol=1e-5)
+
+    @pytest.mark.parametrize("scale", [0.3, 1.0, 1.7])
+    def test_a_window_over_the_border_sees_the_border_go_on(self, scale, rng):
+        image = rng.integers(0, 256, (23, 31, 3), dtype=np.uint8)
+        padded = np.pad(image, ((60, 60), (60, 60), (0, 0)), mode="edge")
+        origin = np.array([-12.3, 8.6])
+        expected = resample(padded, origin + 60, scale, (40, 30))
+        assert_allclose(resample(image, origin, scale, (40, 30)), expected, atol=1e-6)
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+    def test_brightness_of_the_window_is_the_window_of_brightness(self, dtype, rng):
+        image = rng.random((50, 60, 3))
+        image = image.astype(dtype) if dtype in (np.float32, np.float64) else (image * 255).astype(dtype)
+        window = image[::-1], np.array([-4.2, 7.7]), 0.6, (20, 25)
+        expected = resample(*window) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+        assert_allclose(resample(*window, grey=True)[:, :, 0], expected, atol=1e-6)
 
 
 class TestView:
@@ -133,6 +150,17 @@ class TestFeatures:
         assert np.argmax(centre) == direction
         assert centre[direction] > 0.9
         assert np.linalg.norm(centre) == pytest.approx(1, abs=0.05)
+
+    @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (2, 3), (17, 40), (40, 17), (33, 50)])
+    def test_dsift_is_what_it_says(self, shape, rng):
+        image = rng.random(shape).astype(np.float32)
+        dx, dy = np.moveaxis(find_feature("gradient").compute(image).astype(np.float64), -1, 0)
+        angle = np.arctan2(dy, dx)[:, :, None] * 4 / np.pi
+        distance = np.abs((angle - np.arange(8) + 4) % 8 - 4)
+        histogram = np.hypot(dx, dy)[:, :, None] * np.maximum(1 - distance, 0)
+        gathered = gaussian_filter(histogram, (2, 2, 0), mode="nearest", truncate=4)
+        expected = gathered / np.sqrt(0.02**2 + (gathered**2).sum(axis=-1, keepdims=True))
+        assert_allclose(find_feature("dsift").compute(image), expected, atol=1e-5)
 
     def test_igo_is_the_cosine_and_sine_of_the_angle_and_its_double(self):
         angle = 0.7

@@ -6,8 +6,14 @@ import math
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
-from pliant.arrays import Float32, Float64, Floats, Image
+from pliant.arrays import Float32, Floats, Image
+
+Int64 = NDArray[np.int64]
+
+_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
+"""Weights of red, green and blue in brightness (ITU-R BT.601)."""
 
 
 def bilinear(image: Float32, positions: Floats) -> Float32:
@@ -15,18 +21,33 @@ def bilinear(image: Float32, positions: Floats) -> Float32:
     return np.asarray(_bilinear(image, np.ascontiguousarray(positions, dtype=np.float64)))
 
 
-def resample(image: Image, origin: Floats, scale: float, shape: tuple[int, int]) -> Float32:
+def resample(
+    image: Image, origin: Floats, scale: float, shape: tuple[int, int], *, grey: bool = False
+) -> Float32:
     """A window `(h, w, c)` of an image in float32 from 0 to 1, with `scale` window pixels per image pixel.
 
     Window pixel (x, y) shows the image at `origin + (x, y) / scale`, pixel centres at integers in
     both. When it shrinks, the image is smoothed first by a Gaussian of 0.5 sqrt(1/scale² - 1) pixels,
     which leaves the window as sharp, in its own pixels, as a camera with a blur of 0.5 would have.
+    `grey` makes one channel of three.
     """
     planes = image[:, :, None] if image.ndim == 2 else image
     blur = 0.5 * math.sqrt(max(scale**-2 - 1.0, 0.0))
     rows, row_weights = _taps(float(origin[1]), scale, shape[0], blur, planes.shape[0])
     columns, column_weights = _taps(float(origin[0]), scale, shape[1], blur, planes.shape[1])
-    return np.asarray(_separable(planes, rows, row_weights * _unit(image), columns, column_weights))
+    window = planes[rows[0, 0] : rows[-1, -1] + 1, columns[0, 0] : columns[-1, -1] + 1].astype(np.float32)
+    if grey and window.shape[2] == 3:
+        window = (window @ _LUMA)[:, :, None]
+    # Sums of rows are the fast ones, so the window is turned between the axes, and back after them.
+    tall = _turned_sums(window, rows - rows[0, 0], row_weights * _unit(image))
+    return _turned_sums(tall, columns - columns[0, 0], column_weights)
+
+
+def _turned_sums(window: Float32, indices: Int64, weights: Float32) -> Float32:
+    """Weighted sums of the rows of a window `(h, w, c)`, with its axes swapped: `(w, length, c)`."""
+    _, width, channels = window.shape
+    sums = _row_sums(window.reshape(len(window), -1), indices, weights)
+    return np.ascontiguousarray(sums.reshape(-1, width, channels).swapaxes(0, 1))
 
 
 def _unit(image: Image) -> np.float32:
@@ -34,11 +55,11 @@ def _unit(image: Image) -> np.float32:
     return np.float32(1 / np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1)
 
 
-def _taps(origin: float, scale: float, length: int, blur: float, limit: int) -> tuple[Float64, Float32]:
-    """First source pixel `(length,)` and weights `(length, taps)` of every output pixel along one axis.
+def _taps(origin: float, scale: float, length: int, blur: float, limit: int) -> tuple[Int64, Float32]:
+    """Source pixels and their weights, both `(length, taps)`, of every output pixel along one axis.
 
-    The weights are those of bilinear interpolation after the Gaussian, in one step. Indices may lie
-    outside the image, which is continued by its border pixels.
+    The weights are those of bilinear interpolation after the Gaussian, in one step. The image is continued
+    by its border pixels.
     """
     centres = origin + np.arange(length) / scale
     centres = np.clip(centres, -1e6, limit + 1e6)
@@ -51,33 +72,18 @@ def _taps(origin: float, scale: float, length: int, blur: float, limit: int) -> 
     weights = np.zeros((length, len(gaussian) + 1))
     weights[:, :-1] += (1 - fraction) * gaussian
     weights[:, 1:] += fraction * gaussian
-    return (base - radius).astype(np.int64), weights.astype(np.float32)
+    indices = base.astype(np.int64)[:, None] + np.arange(-radius, radius + 2)
+    return np.clip(indices, 0, limit - 1), weights.astype(np.float32)
 
 
-@njit(cache=True, nogil=True)
-def _separable(image, rows, row_weights, columns, column_weights):  # type: ignore[no-untyped-def]
-    """Weighted sums down the rows first, then along them; only the columns that are asked for are read."""
-    height, width, channels = image.shape
-    out_height, out_width = len(rows), len(columns)
-    left = min(max(columns[0], 0), width - 1)
-    right = min(max(columns[-1] + column_weights.shape[1] - 1, 0), width - 1)
-    line = np.empty((right - left + 1, channels), dtype=np.float32)
-    out = np.empty((out_height, out_width, channels), dtype=np.float32)
-    for i in range(out_height):
-        line[:] = 0
-        for tap in range(row_weights.shape[1]):
-            weight = row_weights[i, tap]
-            row = min(max(rows[i] + tap, 0), height - 1)
-            for j in range(left, right + 1):
-                for c in range(channels):
-                    line[j - left, c] += weight * np.float32(image[row, j, c])
-        for j in range(out_width):
-            for c in range(channels):
-                total = np.float32(0)
-                for tap in range(column_weights.shape[1]):
-                    column = min(max(columns[j] + tap, 0), width - 1)
-                    total += column_weights[j, tap] * line[column - left, c]
-                out[i, j, c] = total
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def _row_sums(rows: Float32, indices: Int64, weights: Float32) -> Float32:
+    out = np.zeros((len(indices), rows.shape[1]), dtype=np.float32)
+    for i in range(len(indices)):
+        for tap in range(indices.shape[1]):
+            weight, row = weights[i, tap], rows[indices[i, tap]]
+            for x in range(len(row)):
+                out[i, x] += weight * row[x]
     return out
 
 

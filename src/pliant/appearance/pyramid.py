@@ -15,9 +15,6 @@ from pliant.appearance.interpolation import resample
 from pliant.arrays import Float32, Float64, Floats, Image
 from pliant.shape import align
 
-_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-"""Weights of red, green and blue in brightness (ITU-R BT.601)."""
-
 _LARGEST_SIDE = 4096
 """No view is larger: a start far off must not ask for all the memory there is."""
 
@@ -44,9 +41,7 @@ def view(image: Image, points: Floats, scale: float, margin: float, *, grey: boo
     first = points.min(axis=0) - margin / scale
     last = points.max(axis=0) + margin / scale
     width, height = np.minimum(np.ceil((last - first) * scale) + 1, _LARGEST_SIDE).astype(int)
-    pixels = resample(image, first, scale, (int(height), int(width)))
-    if grey and pixels.shape[2] == 3:
-        pixels = (pixels @ _LUMA)[:, :, None]
+    pixels = resample(image, first, scale, (int(height), int(width)), grey=grey)
     return View(pixels, np.asarray(first, dtype=np.float64), scale)
 
 

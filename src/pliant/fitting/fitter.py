@@ -115,10 +115,9 @@ class Fitter:
             except (ValueError, OSError) as error:
                 results[number] = failed(self.model, name, points, str(error))
         if usable:
-            with one_blas_thread():
-                fitted = self._coarse_to_fine(
-                    [image for _, image, _ in usable], [points for _, _, points in usable], threads
-                )
+            fitted = self._coarse_to_fine(
+                [image for _, image, _ in usable], [points for _, _, points in usable], threads
+            )
             seconds = (time.perf_counter() - begin) / len(usable)
             for (number, _, _), result in zip(usable, fitted, strict=True):
                 results[number] = replace(result, seconds=seconds)
@@ -227,18 +226,16 @@ def fit_all(
     """Fits of any number of images, in order: blocks of them side by side, read a little ahead of the results."""
     pending = iter(work)
     first = list(islice(pending, block * fitter.jobs))
-    if len(first) == 1:
-        yield from fitter.block([first[0][0]], [first[0][1]], fitter.jobs)
-        return
-    # Fewer images than blocks for all threads: smaller blocks, so that none is idle.
-    size = max(1, min(block, -(-len(first) // fitter.jobs)))
-    blocks = _batched(chain(first, pending), size)
     _ = fitter.prepared  # made once, not by every thread
-    with ThreadPoolExecutor(fitter.jobs) as pool:
+    # Fewer images than would fill a block for every thread: smaller blocks, so that none is idle.
+    size = max(1, min(block, -(-len(first) // fitter.jobs)))
+    threads = fitter.jobs if len(first) == 1 else 1
+    # Held over all blocks: threads of BLAS that were let loose between two would keep on spinning for a while.
+    with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
         ahead: deque[Future[list[FitResult]]] = deque()
-        for chunk in blocks:
+        for chunk in _batched(chain(first, pending), size):
             images, starts = [image for image, _ in chunk], [start for _, start in chunk]
-            ahead.append(pool.submit(fitter.block, images, starts))
+            ahead.append(pool.submit(fitter.block, images, starts, threads))
             if len(ahead) > fitter.jobs:
                 yield from ahead.popleft().result()
         while ahead:

@@ -263,16 +263,20 @@ def cpu_kernel(
         basis_mean=np.zeros((m, level.shape.parameters)),
         jobs=jobs,
     )
-    moving = _moving_components(subspace, mesh.on_frame())
     if needs.model:
         kernel = replace(kernel, basis_mean=_products_with(kernel, [mean_slopes])[0])
-    if needs.model and needs.appearance:
-        known = level.basis_slopes if mesh.everywhere else None
-        kernel = replace(kernel, basis_basis=_basis_slopes(kernel, moving) if known is None else known)
-        if not mesh.everywhere:
-            kernel = replace(kernel, slope_rows=np.stack([moving(number).ravel() for number in range(m)]))
+    moves = needs.model and needs.appearance
+    if moves and mesh.everywhere and level.basis_slopes is not None:
+        kernel = replace(kernel, basis_basis=level.basis_slopes)
+    if not needs.moving_basis and (not moves or kernel.basis_basis is not None):
+        return kernel
+    slopes = _slopes_of_components(subspace, mesh.on_frame())
+    if moves and kernel.basis_basis is None:
+        kernel = replace(kernel, basis_basis=_basis_slopes(kernel, slopes))
+    if moves and not mesh.everywhere:
+        kernel = replace(kernel, slope_rows=np.stack([slopes(number).ravel() for number in range(m)]))
     if needs.moving_basis:
-        kernel = replace(kernel, slope_panels=pack(moving, m, mesh.layout, jobs))
+        kernel = replace(kernel, slope_panels=pack(slopes, m, mesh.layout, jobs))
     return kernel
 
 
@@ -280,30 +284,27 @@ def basis_slopes(level: Level, jobs: int = 1) -> Float32:
     """A'JA `(m, n, m)` of a piecewise affine level, for its model to keep."""
     subspace = restrict(level.appearance, level.channels, None)
     kernel = cpu_kernel(level, subspace, None, Needs(image=False, model=False), jobs)
-    return _basis_slopes(kernel, _moving_components(subspace, kernel.mesh))
+    return _basis_slopes(kernel, _slopes_of_components(subspace, kernel.mesh))
 
 
-def _basis_slopes(kernel: CpuKernel, moving: Callable[[int], Float32]) -> Float32:
+def _basis_slopes(kernel: CpuKernel, slopes: Callable[[int], Float32]) -> Float32:
     m = len(kernel.subspace.variances)
 
     def products(start: int) -> Float64:
         group = range(start, min(start + _GROUP, m))
-        return _products_with(kernel.threaded(1), [moving(number) for number in group])
+        return _products_with(kernel.threaded(1), [slopes(number) for number in group])
 
     with ThreadPoolExecutor(kernel.jobs) as pool:
         parts = list(pool.map(products, range(0, m, _GROUP)))
     return np.ascontiguousarray(np.moveaxis(np.concatenate(parts), 0, -1), dtype=np.float32)
 
 
-def _moving_components(subspace: Subspace, frame: Mesh) -> Callable[[int], Float32]:
+def _slopes_of_components(subspace: Subspace, frame: Mesh) -> Callable[[int], Float32]:
     """The function that gives the slopes `(V, c, 2, LANES)` of a component, continued to the whole frame."""
-    components, turn = np.asarray(frame.level.appearance.components), subspace.to_model
-
-    def slopes(number: int) -> Float32:
-        own = components[number] if turn is None else turn[:, number].astype(np.float32) @ components
-        return frame.slopes(own)
-
-    return slopes
+    components = np.asarray(frame.level.appearance.components)
+    if subspace.to_model is not None:
+        components = subspace.to_model.T.astype(np.float32) @ components
+    return lambda number: frame.slopes(components[number])
 
 
 def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:

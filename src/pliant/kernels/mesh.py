@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels import mesh_loops
@@ -13,6 +14,9 @@ from pliant.kernels.mesh_loops import PixelLoops, pixel_loops
 from pliant.kernels.panels import Layout, empty, make_layout
 from pliant.model import Level
 from pliant.motion import PiecewiseAffine
+
+UInt32 = NDArray[np.uint32]
+"""Indices into arrays: compiled code need not ask whether they count from the end."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,10 +33,10 @@ class Mesh:
     layout: Layout
     chosen: Int32
     everywhere: bool
-    vertices: Int32
+    vertices: UInt32
     weights: Float64
     own: Int32
-    neighbours: Int32
+    neighbours: UInt32
     steps: Float32
     shares: Float32
 
@@ -106,7 +110,7 @@ class Mesh:
         neighbours, _ = self.motion.frame.stencil
         return replace(
             self,
-            vertices=self.motion.vertices,
+            vertices=self.motion.vertices.astype(np.uint32),
             weights=self.motion.weights,
             own=np.where(self.layout.own >= 0, lanes, -1).astype(np.int32),
             neighbours=_by_lane(neighbours[:, :, lanes]),
@@ -132,7 +136,7 @@ def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
         layout=layout,
         chosen=chosen,
         everywhere=pixels is None,
-        vertices=np.ascontiguousarray(motion.vertices[support]),
+        vertices=motion.vertices[support].astype(np.uint32),
         weights=np.ascontiguousarray(motion.weights[support]),
         own=np.where(layout.own >= 0, place[lanes], -1).astype(np.int32),
         neighbours=_by_lane(place[neighbours[:, :, lanes]]),
@@ -141,5 +145,5 @@ def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
     )
 
 
-def _by_lane(neighbours: Int32) -> Int32:
-    return np.ascontiguousarray(np.moveaxis(neighbours, (0, 1), (-2, -1)))
+def _by_lane(neighbours: Int32) -> UInt32:
+    return np.ascontiguousarray(np.moveaxis(neighbours, (0, 1), (-2, -1)), dtype=np.uint32)

@@ -50,8 +50,8 @@ def pixel_loops(channels: int) -> PixelLoops:
             # Written so that a position that is not a number becomes the corner, and no index goes astray.
             x = min(x, width - 1.0) if x > 0.0 else 0.0
             y = min(y, height - 1.0) if y > 0.0 else 0.0
-            left, top = int(x), int(y)
-            right, bottom = min(left + 1, width - 1), min(top + 1, height - 1)
+            left, top = np.uint32(x), np.uint32(y)
+            right, bottom = np.uint32(min(x + 1.0, width - 1.0)), np.uint32(min(y + 1.0, height - 1.0))
             u, v = np.float32(x - left), np.float32(y - top)
             a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
             for channel in range(channels):
