@@ -38,6 +38,7 @@ _inside: list[Any] = []
 
 @cache
 def _blas() -> Any:
+    """The libraries that are loaded by now. To look for them takes longer than some fits."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
