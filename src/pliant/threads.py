@@ -19,7 +19,8 @@ def cores() -> int:
 def one_blas_thread() -> Iterator[None]:
     """NumPy's products run on one thread in here, in all of the process: the other threads have images to fit.
 
-    Several threads may be in here at once; the last one out gives the other threads back.
+    It may be entered again before it is left; the last one out gives the threads back. OpenBLAS may not listen to
+    a thread other than the first: then products have the threads that they had.
     """
     with _lock:
         _inside.append(_blas().limit(limits=1, user_api="blas") if not _inside else _inside[0])
