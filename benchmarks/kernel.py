@@ -39,7 +39,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=Path, help="a model file; a synthetic one is trained otherwise")
     parser.add_argument("--images", type=int, default=1, help="images in a batch")
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--json", type=Path, help="write the rows here")
     options = parser.parse_args()
     if os.environ.get("OPENBLAS_NUM_THREADS") != "1":
@@ -76,10 +76,10 @@ def _tasks(model: pliant.Model, count: int) -> dict[str, tuple[Callable[[], obje
         f"A: {subspace.basis.shape[1]:,} x {subspace.basis.shape[0]}; {count} image(s) at a time, one thread"
     )
     rng = np.random.default_rng(0)
-    images = [_image(level, rng) for _ in range(count)]
     p = np.zeros((count, level.shape.parameters))
     p[:, 2:4] = _BORDER * np.sqrt(level.shape.landmarks)
     c = rng.normal(size=(count, level.appearance.modes)) * np.sqrt(level.appearance.eigenvalues) / 4
+    images = [_image(level, own, rng) for own in c]
     everything = cpu_kernel(level, subspace, None, Needs(moving_basis=True))
     read = partial(np.array(subspace.basis).sum, dtype=np.float32)
     tasks: dict[str, tuple[Callable[[], object], Callable[[], object]]] = {"read": (read, read)}
@@ -102,12 +102,12 @@ def _tasks(model: pliant.Model, count: int) -> dict[str, tuple[Callable[[], obje
     return tasks
 
 
-def _image(level: Level, rng: np.random.Generator) -> np.ndarray:
-    """The mean appearance with some noise: an image on which every algorithm stays where it is."""
+def _image(level: Level, appearance: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """What the model has in mind, with some noise: an image on which every algorithm stays where it is."""
     height, width = level.motion.frame.shape
     image = np.zeros((height + 2 * _BORDER, width + 2 * _BORDER, level.channels), dtype=np.float32)
     x, y = level.motion.frame.pixels.T + _BORDER
-    image[y, x] = level.appearance.mean.reshape(-1, level.channels)
+    image[y, x] = level.appearance.instance(appearance).reshape(-1, level.channels)
     return image + 0.01 * rng.random(image.shape, dtype=np.float32)
 
 

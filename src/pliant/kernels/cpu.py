@@ -100,7 +100,8 @@ class CpuKernel:
             ii = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
             ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
         if needs.model:
-            slopes = self._model_slopes(c, modelled, needs)
+            appearance = [mesh.gathered(values) for values in modelled] if mesh.everywhere else []
+            slopes = self._model_slopes(c, appearance, needs)
             Aa = self._basis_model(c, needs)
             ae = np.stack([mesh.moments(slopes[b], seen[b], last) for b in everyone])
             aa = np.broadcast_to(self.mean_mean, square.shape)
@@ -125,39 +126,40 @@ class CpuKernel:
         if needs.curvature is None:
             return system
         # Second differences reach farther than first ones: they want the whole frame.
-        whole = (
-            warped
-            if mesh.everywhere
-            else [mesh.on_frame().warped(*item) for item in zip(images, shapes, strict=True)]
-        )
-        return self._curved(system, whole, seen[:, :, :, last], c, modelled, needs)
+        whole_image: Sequence[Float32] = []
+        if needs.image:
+            frame, pairs = mesh.on_frame(), zip(images, shapes, strict=True)
+            whole_image = warped if mesh.everywhere else [frame.warped(*pair) for pair in pairs]
+        whole_model: Sequence[Float32] = []
+        if needs.model:
+            known = mesh.everywhere and needs.appearance
+            whole_model = appearance if known else self._whole_appearance(c, needs)
+        r = aligned(seen[:, :, :, last])
+        if needs.appearance:
+            r -= modelled
+            r += self.mean[:, :, 0]
+        return self._curved(system, r, whole_image, whole_model, needs)
 
     def _curved(
-        self,
-        system: System,
-        warped: Sequence[Float32],
-        e: Float32,
-        c: Floats,
-        modelled: Float32,
-        needs: Needs,
+        self, system: System, r: Float32, image: Sequence[Float32], model: Sequence[Float32], needs: Needs
     ) -> System:
-        """The System with second derivatives: Newton's methods alone look at them."""
+        """The System with second derivatives of what is on the whole frame: Newton's methods alone want them."""
         assert needs.curvature is not None
-        mesh, everyone = self.mesh, range(len(e))
         w0, w = needs.curvature
-        r = e if not needs.appearance else e - (modelled - self.mean[:, :, 0])
         y = np.float32(w0) * r
         if np.any(w):
-            y = y - self.combined(w * system.basis_residual)
-        along = [mesh.gathered(np.ascontiguousarray(y[b])) for b in everyone]
-        image_side = model_side = np.zeros_like(system.image_image)
-        if needs.image:
-            image_side = np.stack([mesh.bent(warped[b], along[b]) for b in everyone])
-        if needs.model:
-            appearance = self._whole_appearance(c, modelled, needs)
-            model_side = np.stack([mesh.bent(appearance[b], along[b]) for b in everyone])
-        moving = self._moving_basis(aligned(r)) if needs.moving_basis else None
-        return replace(system, image_curvature=image_side, model_curvature=model_side, basis_curvature=moving)
+            y -= self.combined(w * system.basis_residual)
+        along = [self.mesh.gathered(values) for values in y]
+
+        def bent(side: Sequence[Float32]) -> Float64:
+            if not side:
+                return np.zeros_like(system.image_image)
+            return np.stack([self.mesh.bent(values, y) for values, y in zip(side, along, strict=True)])
+
+        moving = self._moving_basis(r) if needs.moving_basis else None
+        return replace(
+            system, image_curvature=bent(image), model_curvature=bent(model), basis_curvature=moving
+        )
 
     @property
     def _passes(self) -> Passes:
@@ -216,12 +218,12 @@ class CpuKernel:
         out[...] = self.mean[:, :, 0]
         return out
 
-    def _model_slopes(self, c: Floats, modelled: Float32, needs: Needs) -> Sequence[Float32]:
+    def _model_slopes(self, c: Floats, appearance: Sequence[Float32], needs: Needs) -> Sequence[Float32]:
         """Slopes of the model's appearance, `(V, c, 2, LANES)` each."""
         if not needs.appearance:
             return [self.mean_slopes] * len(c)
         if self.mesh.everywhere:
-            return [self.mesh.slopes(self.mesh.gathered(values)) for values in modelled]
+            return [self.mesh.slopes(values) for values in appearance]
         assert self.slope_rows is not None
         moved = c.astype(np.float32) @ self.slope_rows
         return list(self.mean_slopes + moved.reshape(len(c), *self.mean_slopes.shape))
@@ -235,13 +237,11 @@ class CpuKernel:
         moved = c.astype(np.float32) @ self.basis_basis.reshape(fixed.size, -1).T
         return np.asarray(fixed + moved.reshape(len(c), *fixed.shape))
 
-    def _whole_appearance(self, c: Floats, modelled: Float32, needs: Needs) -> Sequence[Float32]:
+    def _whole_appearance(self, c: Floats, needs: Needs) -> Sequence[Float32]:
         """The model's appearance on the whole frame, `(., c)` each."""
         appearance, channels = self.mesh.level.appearance, self.mesh.level.channels
         if not needs.appearance:
             return [np.asarray(appearance.mean).reshape(-1, channels)] * len(c)
-        if self.mesh.everywhere:
-            return [self.mesh.gathered(values) for values in modelled]
         whole = appearance.mean + self.subspace.model_parameters(c).astype(np.float32) @ appearance.components
         return list(whole.reshape(len(c), -1, channels))
 
