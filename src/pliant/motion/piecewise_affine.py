@@ -44,10 +44,9 @@ class PiecewiseAffine:
 
     def at_vertices(self, displaced: Floats, shape: Floats) -> Float64:
         """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`."""
-        maps = self._vertex_maps(shape)
+        along_x, along_y, constant = self._vertex_maps(shape)
         return np.asarray(
-            maps[..., 0] * displaced[..., 0, None] + maps[..., 1] * displaced[..., 1, None] + maps[..., 2],
-            dtype=np.float64,
+            along_x * displaced[..., :1] + along_y * displaced[..., 1:] + constant, dtype=np.float64
         )
 
     def onto_vertices(self, shape: Floats) -> Float64:
@@ -56,27 +55,34 @@ class PiecewiseAffine:
         Where triangles have folded over, the map at a vertex may have no inverse: there, Matthews and Baker's
         first-order answer stands, the vertex less its displacement.
         """
-        maps = self._vertex_maps(shape)
-        away = self.frame.vertices - maps[..., 2]
-        (a, b), (c, d) = np.moveaxis(maps[..., :2], (-2, -1), (0, 1))
-        determinant = a * d - b * c
+        along_x, along_y, constant = self._vertex_maps(shape)
+        away = self.frame.vertices - constant
+        determinant = along_x[..., :1] * along_y[..., 1:] - along_y[..., :1] * along_x[..., 1:]
         regular = determinant > 0.05
         safe = np.where(regular, determinant, 1.0)
-        x = (d * away[..., 0] - b * away[..., 1]) / safe
-        y = (a * away[..., 1] - c * away[..., 0]) / safe
+        x = along_y[..., 1:] * away[..., :1] - along_y[..., :1] * away[..., 1:]
+        y = along_x[..., :1] * away[..., 1:] - along_x[..., 1:] * away[..., :1]
         first_order = 2 * self.frame.vertices - shape
-        return np.where(regular[..., None], np.stack([x, y], axis=-1), first_order)
+        return np.where(regular, np.concatenate([x, y], axis=-1) / safe, first_order)
 
-    def _vertex_maps(self, shape: Floats) -> Float64:
-        """The affine map at each vertex when the vertices go to `shape (..., v, 2)`: `(..., v, 2, 3)`.
+    def _vertex_maps(self, shape: Floats) -> tuple[Float64, Float64, Float64]:
+        """The affine map at each vertex when the vertices go to `shape (..., v, 2)`: x, y and constant parts.
 
-        A vertex that leaves its triangles would be sent elsewhere by each of them; Matthews and Baker (2004,
-        section 4.1.2) take the average over all triangles that meet there.
+        Each part is `(..., v, 2)`. A vertex that leaves its triangles
+        would be sent elsewhere by each of them; Matthews and Baker (2004, section 4.1.2) take the average over all
+        triangles that meet there.
         """
-        triangles = self.frame.triangles
-        affine = np.swapaxes(shape[..., triangles, :], -1, -2) @ self._barycentric
-        flat = self._averaging @ affine.reshape(*affine.shape[:-2], 6)
-        return np.asarray(flat.reshape(*flat.shape[:-1], 2, 3), dtype=np.float64)
+        maps, v = self._vertex_operator @ shape, len(self.frame.vertices)
+        return maps[..., :v, :], maps[..., v : 2 * v, :], maps[..., 2 * v :, :]
+
+    @cached_property
+    def _vertex_operator(self) -> Float64:
+        """`(3v, v)`: the maps at the vertices are linear in where the vertices go."""
+        t, v = len(self.frame.triangles), len(self.frame.vertices)
+        corners = np.zeros((t, 3, v))
+        corners[np.arange(t)[:, None], np.arange(3), self.frame.triangles] = 1
+        by_triangle = np.einsum("tkd,tkv->dtv", self._barycentric, corners)
+        return np.asarray((self._averaging @ by_triangle).reshape(3 * v, v))
 
     @cached_property
     def _barycentric(self) -> Float64:
