@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+import numpy as np
+
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.interpolation import bilinear
 from pliant.appearance.pyramid import feature_view, scale_to_frame
@@ -18,8 +20,9 @@ from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
+from pliant.kernels.mesh_loops import warp
 from pliant.model import Level, Model
-from pliant.motion import MOTIONS, Frame, Motion, PiecewiseAffine, build_frame, checked, delaunay
+from pliant.motion import MOTIONS, Motion, PiecewiseAffine, build_frame, checked, delaunay
 from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
@@ -95,10 +98,12 @@ def train(
             _blank(shape.truncated(modes), scale, mesh, motion)
             for scale, modes in zip(settings.scales, settings.shape_modes, strict=True)
         ]
-        drawn = _blank(shape, min(1.0, LARGEST_SIZE / size), mesh, "piecewise-affine").motion.frame
+        drawn = PiecewiseAffine(
+            _blank(shape, min(1.0, LARGEST_SIZE / size), mesh, "piecewise-affine").motion.frame
+        )
         channels = 3 if valid.colour else 1
         dimensions = [len(blank.motion.frame.pixels) * feature.channels for blank in blanks]
-        dimensions.append(len(drawn.pixels) * channels)
+        dimensions.append(len(drawn.frame.pixels) * channels)
         collected = _accumulators(dimensions, len(valid.dataset), memory_gb)
         step = bar.start("sampling images", len(valid.dataset))
         for vectors in _all_vectors(valid, blanks, feature, drawn, channels, workers):
@@ -123,7 +128,7 @@ def train(
             step()
     return Model(
         levels=tuple(levels),
-        texture=Texture(drawn, channels, texture),
+        texture=Texture(drawn.frame, channels, texture),
         settings={
             key: list(value) if isinstance(value, tuple) else value for key, value in asdict(settings).items()
         },
@@ -193,7 +198,12 @@ def _accumulators(dimensions: Sequence[int], samples: int, memory_gb: float) -> 
 
 
 def _all_vectors(
-    valid: Validated, blanks: Sequence[_Blank], feature: Feature, drawn: Frame, channels: int, workers: int
+    valid: Validated,
+    blanks: Sequence[_Blank],
+    feature: Feature,
+    drawn: PiecewiseAffine,
+    channels: int,
+    workers: int,
 ) -> Iterator[list[Float32]]:
     """The appearance vectors of every sample, in order, sampled by `workers` threads a few samples ahead."""
     work = partial(_vectors, blanks=blanks, feature=feature, drawn=drawn, channels=channels)
@@ -213,7 +223,7 @@ def _vectors(
     *,
     blanks: Sequence[_Blank],
     feature: Feature,
-    drawn: Frame,
+    drawn: PiecewiseAffine,
     channels: int,
 ) -> list[Float32]:
     """One vector of f · c values for each level, and one for the texture."""
@@ -221,7 +231,14 @@ def _vectors(
     vectors = []
     for blank in blanks:
         seen = feature_view(image, points, scale_to_frame(blank.shape.mean, points), feature)
-        positions = blank.motion.positions(seen.to_view(points))
-        vectors.append(bilinear(seen.pixels, positions).ravel())
+        vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
     vectors.append(sample_texture(image, points, drawn, channels))
     return vectors
+
+
+def _warped(motion: Motion, image: Float32, points: Float64) -> Float32:
+    """The image `(h, w, c)` on the pixels of the motion's frame `(f, c)`."""
+    if not isinstance(motion, PiecewiseAffine):
+        return bilinear(image, motion.positions(points))
+    channels = (0,) * image.shape[2]
+    return np.asarray(warp(image, points, motion.vertices.view(np.uint32), motion.weights, channels))

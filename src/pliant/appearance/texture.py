@@ -29,7 +29,7 @@ class Texture:
 
     def project(self, image: Image, points: Floats) -> Float64:
         """Parameters `(m,)` of the object that `image` shows at `points (v, 2)`."""
-        return self.pca.project(sample_texture(image, points, self.frame, self.channels))
+        return self.pca.project(sample_texture(image, points, PiecewiseAffine(self.frame), self.channels))
 
     def draw(self, parameters: Floats, points: Floats, canvas: Float32) -> Float32:
         """A copy of `canvas (h, w, c)` with the object of these parameters drawn at `points (v, 2)`."""
@@ -50,14 +50,14 @@ class Texture:
         return out
 
 
-def sample_texture(image: Image, points: Floats, frame: Frame, channels: int) -> Float32:
-    """The pixels of an image under the frame laid on `points (v, 2)`, as one vector of f · c values."""
+def sample_texture(image: Image, points: Floats, motion: PiecewiseAffine, channels: int) -> Float32:
+    """The pixels of an image under the motion's frame laid on `points (v, 2)`, as one vector of f · c values."""
     from pliant.appearance.interpolation import bilinear
     from pliant.appearance.pyramid import scale_to_frame, view
 
-    scale = scale_to_frame(frame.vertices, points)
+    scale = scale_to_frame(motion.frame.vertices, points)
     window = view(image, points, scale, margin=2, grey=channels == 1)
-    values = bilinear(window.pixels, PiecewiseAffine(frame).positions(window.to_view(points)))
+    values = bilinear(window.pixels, motion.positions(window.to_view(points)))
     return np.broadcast_to(values, (len(values), channels)).ravel()
 
 

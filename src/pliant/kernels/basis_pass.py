@@ -4,13 +4,18 @@ A is stored in panels of a few vectors of pixels of one triangle each. In a pane
 then vector by vector, channel by channel, lane by lane, so that a pass reads memory in one run from its first
 byte to its last. That, and loads that do not straddle cache lines, is what makes a pass as fast as a plain sum.
 The inner loop is written in LLVM's vectors, because no loop of scalars was compiled to it.
+
+A pass goes over the panels `span[0]` to `span[1]` of A, for b images. `S (b, V, c, k, LANES)` is what A is
+multiplied with, for V vectors of pixels and k fields; `W (V, 3, LANES)` are barycentric weights. With coefficients
+`c (b, m)`, A c is added to `a (b, V, c, LANES)` on the way; if they have no columns, nothing is. `channels` is a
+tuple with an entry for each channel: only its length counts, which is a part of its type, and so known when a pass
+is compiled. (A closure over the number would do too; but cached ones failed where threads were the first to call.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from llvmlite import ir
@@ -42,15 +47,13 @@ def _triangle_sums(
     every pixel and channel (itself, or its two slopes), and there are `fields` to multiply it with. A product of a
     part and a field is summed over channels, and then over pixels: one to be `spread` with each of the three
     barycentric weights, a `plain` one as it is; `out` is in that order. With `appearance`, `a` grows by
-    coefficient times A. The number of channels is a constant, so that the loop over them is unrolled.
+    coefficient times A. The loop over channels is unrolled.
     """
 
     def typed(
         typing: Any, A: Any, S: Any, W: Any, out: Any, vectors: Any, factor: Any, a: Any, channels: Any
     ) -> Any:
-        if not isinstance(channels, types.IntegerLiteral):
-            return None
-        count = channels.literal_value
+        count = len(channels)
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             index = arguments[4].type
@@ -112,10 +115,9 @@ def _triangle_sums(
 
         return types.void(A, S, W, out, vectors, factor, a, channels), generate
 
-    return intrinsic(prefer_literal=True)(typed)
+    return intrinsic(typed)
 
 
-# Not made where they are used: a compiled function that holds them in a closure would not be cached on disk.
 _slope_sums = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),))
 _slope_sums_and_appearance = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),), appearance=True)
 _value_sums = _triangle_sums(1, 1, (), ((0, 0),))
@@ -123,91 +125,74 @@ _value_sums_and_appearance = _triangle_sums(1, 1, (), ((0, 0),), appearance=True
 _moving_sums = _triangle_sums(2, 1, ((0, 0), (1, 0)))
 
 
-class Passes(NamedTuple):
-    """The passes for one number of channels C, over panels `first` to `last` of b images.
+@njit(cache=True, nogil=True, fastmath=True)
+def pass_with_slopes(
+    A: Any, starts: Any, corners: Any, W: Any, S: Any, c: Any, a: Any, G: Any, E: Any, span: Any, channels: Any
+) -> None:  # fmt: skip
+    """From slopes along x and y and values e in S, A'G is added to `G (b, 2v, m)` and A'e to `E (b, m)`."""
+    modes, vector = E.shape[1], len(channels) * LANES
+    sums = np.zeros(7, dtype=np.float32)
+    for number in range(span[0], span[1]):
+        start, stop = starts[number], starts[number + 1]
+        size = (stop - start) * vector
+        panel = A[start * modes * vector : stop * modes * vector]
+        weights = W[start:stop].reshape(-1)
+        for b in range(len(E)):
+            fields = S[b, start:stop].reshape(-1)
+            for mode in range(modes):
+                own = panel[mode * size :]
+                if c.shape[1]:
+                    modelled = a[b, start:stop].reshape(-1)
+                    _slope_sums_and_appearance(
+                        own, fields, weights, sums, stop - start, c[b, mode], modelled, channels
+                    )
+                else:
+                    _slope_sums(own, fields, weights, sums, stop - start, np.float32(0), own, channels)
+                _add_at_corners(G[b], corners[number], mode, sums)
+                E[b, mode] += sums[6]
 
-    `A` holds panels; `S (b, V, C, k, LANES)` is what they are multiplied with, for V vectors of pixels;
-    `W (V, 3, LANES)` are barycentric weights. With coefficients `c (b, m)`, A c is added to `a (b, V, C, LANES)`;
-    if c has no columns, nothing is.
-    """
 
-    slopes: Callable[..., None]
-    """(A, starts, corners, W, S, c, a, G, E, first, last): S holds slopes along x and y, and values e. A'G is added
-    to `G (b, 2v, m)` and A'e to `E (b, m)`."""
-    values: Callable[..., None]
-    """(A, starts, S, c, a, E, first, last): the same for values e alone."""
-    moving: Callable[..., None]
-    """(A, starts, corners, W, S, G, first, last): A holds slopes of the basis along x and y, S the residual r; JA'r
-    is added to `G (b, 2v, m)`."""
+@njit(cache=True, nogil=True, fastmath=True)
+def pass_with_values(A: Any, starts: Any, S: Any, c: Any, a: Any, E: Any, span: Any, channels: Any) -> None:
+    """From values e alone in S, A'e is added to `E (b, m)`."""
+    modes, vector = E.shape[1], len(channels) * LANES
+    sums = np.zeros(1, dtype=np.float32)
+    for number in range(span[0], span[1]):
+        start, stop = starts[number], starts[number + 1]
+        size = (stop - start) * vector
+        panel = A[start * modes * vector : stop * modes * vector]
+        for b in range(len(E)):
+            field = S[b, start:stop].reshape(-1)
+            for mode in range(modes):
+                own = panel[mode * size :]
+                if c.shape[1]:
+                    modelled = a[b, start:stop].reshape(-1)
+                    _value_sums_and_appearance(
+                        own, field, field, sums, stop - start, c[b, mode], modelled, channels
+                    )
+                else:
+                    _value_sums(own, field, field, sums, stop - start, np.float32(0), own, channels)
+                E[b, mode] += sums[0]
 
 
-@cache
-def passes(channels: int) -> Passes:
-    """Compiled for a number of channels."""
-
-    @njit(cache=True, nogil=True, fastmath=True)
-    def slopes(
-        A: Any, starts: Any, corners: Any, W: Any, S: Any, c: Any, a: Any, G: Any, E: Any, first: Any, last: Any
-    ) -> None:  # fmt: skip
-        modes = E.shape[1]
-        sums = np.zeros(7, dtype=np.float32)
-        for number in range(first, last):
-            start, stop = starts[number], starts[number + 1]
-            size = (stop - start) * channels * LANES
-            panel = A[start * modes * channels * LANES : stop * modes * channels * LANES]
-            weights = W[start:stop].reshape(-1)
-            for b in range(len(E)):
-                fields = S[b, start:stop].reshape(-1)
-                for mode in range(modes):
-                    own = panel[mode * size :]
-                    if c.shape[1]:
-                        modelled = a[b, start:stop].reshape(-1)
-                        _slope_sums_and_appearance(
-                            own, fields, weights, sums, stop - start, c[b, mode], modelled, channels
-                        )
-                    else:
-                        _slope_sums(own, fields, weights, sums, stop - start, np.float32(0), own, channels)
-                    _add_at_corners(G[b], corners[number], mode, sums)
-                    E[b, mode] += sums[6]
-
-    @njit(cache=True, nogil=True, fastmath=True)
-    def values(A: Any, starts: Any, S: Any, c: Any, a: Any, E: Any, first: Any, last: Any) -> None:
-        modes = E.shape[1]
-        sums = np.zeros(1, dtype=np.float32)
-        for number in range(first, last):
-            start, stop = starts[number], starts[number + 1]
-            size = (stop - start) * channels * LANES
-            panel = A[start * modes * channels * LANES : stop * modes * channels * LANES]
-            for b in range(len(E)):
-                field = S[b, start:stop].reshape(-1)
-                for mode in range(modes):
-                    own = panel[mode * size :]
-                    if c.shape[1]:
-                        modelled = a[b, start:stop].reshape(-1)
-                        _value_sums_and_appearance(
-                            own, field, field, sums, stop - start, c[b, mode], modelled, channels
-                        )
-                    else:
-                        _value_sums(own, field, field, sums, stop - start, np.float32(0), own, channels)
-                    E[b, mode] += sums[0]
-
-    @njit(cache=True, nogil=True, fastmath=True)
-    def moving(A: Any, starts: Any, corners: Any, W: Any, S: Any, G: Any, first: Any, last: Any) -> None:
-        modes = G.shape[2]
-        sums = np.zeros(6, dtype=np.float32)
-        for number in range(first, last):
-            start, stop = starts[number], starts[number + 1]
-            size = (stop - start) * channels * 2 * LANES
-            panel = A[start * modes * channels * 2 * LANES : stop * modes * channels * 2 * LANES]
-            weights = W[start:stop].reshape(-1)
-            for b in range(len(G)):
-                field = S[b, start:stop].reshape(-1)
-                for mode in range(modes):
-                    own = panel[mode * size :]
-                    _moving_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
-                    _add_at_corners(G[b], corners[number], mode, sums)
-
-    return Passes(slopes, values, moving)
+@njit(cache=True, nogil=True, fastmath=True)
+def pass_over_slopes(
+    A: Any, starts: Any, corners: Any, W: Any, S: Any, G: Any, span: Any, channels: Any
+) -> None:
+    """A holds slopes of the basis along x and y, and S the residual r: JA'r is added to `G (b, 2v, m)`."""
+    modes, vector = G.shape[2], 2 * len(channels) * LANES
+    sums = np.zeros(6, dtype=np.float32)
+    for number in range(span[0], span[1]):
+        start, stop = starts[number], starts[number + 1]
+        size = (stop - start) * vector
+        panel = A[start * modes * vector : stop * modes * vector]
+        weights = W[start:stop].reshape(-1)
+        for b in range(len(G)):
+            field = S[b, start:stop].reshape(-1)
+            for mode in range(modes):
+                own = panel[mode * size :]
+                _moving_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
+                _add_at_corners(G[b], corners[number], mode, sums)
 
 
 @njit(cache=True, nogil=True, inline="always")

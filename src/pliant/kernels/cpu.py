@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 
 from pliant.appearance.subspace import Subspace, restrict
 from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels import mesh_loops
-from pliant.kernels.basis_pass import LANES, Passes, passes
+from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes, pass_with_values
 from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
 from pliant.kernels.system import Needs, System
@@ -69,7 +70,8 @@ class CpuKernel:
     def residual(self, image: Float32, shape: Floats) -> Float32:
         """The block e = i - abar `(V, c, 1, LANES)`."""
         out: Float32 = self.mesh.blocks(1, 1)[0]
-        self.mesh.loops.residuals(self.mesh.warped(image, shape), self.mesh.own, self.mean, out, 0)
+        mesh = self.mesh
+        mesh_loops.residuals(mesh.warped(image, shape), mesh.own, self.mean, out, 0, mesh.channels)
         return out
 
     def combined(self, coefficients: Floats) -> Float32:
@@ -88,9 +90,9 @@ class CpuKernel:
         seen = mesh.blocks(batch, last + 1)
         warped = [mesh.warped(image, shape) for image, shape in zip(images, shapes, strict=True)]
         for values, out in zip(warped, seen, strict=True):
-            mesh.loops.residuals(values, mesh.own, self.mean, out, last)
+            mesh_loops.residuals(values, mesh.own, self.mean, out, last, mesh.channels)
             if needs.image:
-                mesh.loops.slopes(values, mesh.neighbours, mesh.steps, out)
+                mesh_loops.slopes(values, mesh.neighbours, mesh.steps, out, mesh.channels)
         modelled = self._room_for_appearance(batch, needs)
         AG, Ae = self._pass(seen, c, modelled)
         square, tall, flat = np.zeros((batch, n, n)), np.zeros((batch, m, n)), np.zeros((batch, n))
@@ -161,10 +163,6 @@ class CpuKernel:
             system, image_curvature=bent(image), model_curvature=bent(model), basis_curvature=moving
         )
 
-    @property
-    def _passes(self) -> Passes:
-        return passes(self.mesh.level.channels)
-
     def _pass(self, seen: Float32, c: Floats, modelled: Float32) -> tuple[Float64, Float64]:
         """A'G `(b, 2v, m)` if slopes are seen, and A'e `(b, m)`; what is in `modelled` grows by A c."""
         layout, panels = self.mesh.layout, self.panels
@@ -173,13 +171,13 @@ class CpuKernel:
         E = np.zeros((len(seen), len(self.subspace.variances)))
         G = np.zeros((len(seen), self.mesh.corners if with_slopes else 0, E.shape[1]))
 
-        def part(first: int, last: int, G: Float64, E: Float64) -> None:
-            span = (first, last)
+        def part(span: tuple[int, int], G: Float64, E: Float64) -> None:
+            rest = (seen, coefficients, modelled)
             if with_slopes:
                 mesh = (layout.starts, layout.corners, layout.weights)
-                self._passes.slopes(panels, *mesh, seen, coefficients, modelled, G, E, *span)
+                pass_with_slopes(panels, *mesh, *rest, G, E, span, self.mesh.channels)
             else:
-                self._passes.values(panels, layout.starts, seen, coefficients, modelled, E, *span)
+                pass_with_values(panels, layout.starts, *rest, E, span, self.mesh.channels)
 
         self._over_panels(part, G, E)
         return G, E
@@ -189,21 +187,22 @@ class CpuKernel:
         layout = self.mesh.layout
         G = np.zeros((len(r), self.mesh.corners, len(self.subspace.variances)))
 
-        def part(first: int, last: int, G: Float64) -> None:
+        def part(span: tuple[int, int], G: Float64) -> None:
             mesh = (layout.starts, layout.corners, layout.weights)
-            self._passes.moving(self.slope_panels, *mesh, r, G, first, last)
+            pass_over_slopes(self.slope_panels, *mesh, r, G, span, self.mesh.channels)
 
         self._over_panels(part, G)
         return np.asarray(np.swapaxes(G, 1, 2) @ self.mesh.level.shape.basis)
 
     def _over_panels(self, part: Callable[..., None], *sums: Float64) -> None:
-        """Run part(first, last, *sums) on all panels; each thread has sums of its own, which are added up."""
+        """Run part(span, *sums) on all panels; each thread has sums of its own, which are added up."""
         layout = self.mesh.layout
         middle = layout.vectors * np.arange(1, self.jobs) / self.jobs
         bounds = [0, *map(int, np.searchsorted(layout.starts, middle)), layout.panels]
         own = [sums, *(tuple(np.zeros_like(total) for total in sums) for _ in range(self.jobs - 1))]
-        others = [_pool().submit(part, bounds[k], bounds[k + 1], *own[k]) for k in range(1, self.jobs)]
-        part(0, bounds[1], *sums)
+        spans = list(pairwise(bounds))
+        others = [_pool().submit(part, spans[k], *own[k]) for k in range(1, self.jobs)]
+        part(spans[0], *sums)
         for other, more in zip(others, own[1:], strict=True):
             other.result()
             for total, extra in zip(sums, more, strict=True):

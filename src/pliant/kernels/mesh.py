@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels import mesh_loops
 from pliant.kernels.basis_pass import LANES
-from pliant.kernels.mesh_loops import PixelLoops, pixel_loops
 from pliant.kernels.panels import Layout, empty, make_layout
 from pliant.model import Level
 from pliant.motion import PiecewiseAffine
@@ -46,8 +45,9 @@ class Mesh:
         return self.level.motion
 
     @property
-    def loops(self) -> PixelLoops:
-        return pixel_loops(self.level.channels)
+    def channels(self) -> tuple[int, ...]:
+        """As many entries as there are channels, for the compiled loops."""
+        return (0,) * self.level.channels
 
     @property
     def corners(self) -> int:
@@ -60,24 +60,25 @@ class Mesh:
 
     def warped(self, image: Float32, shape: Floats) -> Float32:
         """The image at all pixels that matter `(k, c)`."""
-        return self.loops.warp(image, np.asarray(shape, dtype=np.float64), self.vertices, self.weights)
+        corners = np.asarray(shape, dtype=np.float64)
+        return np.asarray(mesh_loops.warp(image, corners, self.vertices, self.weights, self.channels))
 
     def spread(self, values: Floats) -> Float32:
         """Values at the chosen pixels `(f c,)` as a block `(V, c, 1, LANES)`."""
         out: Float32 = self.blocks(1, 1)[0]
         table = np.ascontiguousarray(values.reshape(-1, self.level.channels), dtype=np.float32)
-        self.loops.residuals(table, self.layout.own, np.zeros_like(out), out, 0)
+        mesh_loops.residuals(table, self.layout.own, np.zeros_like(out), out, 0, self.channels)
         return out
 
     def gathered(self, block: Float32) -> Float32:
         """A block `(V, c, LANES)` as values at the chosen pixels `(f, c)`."""
-        return self.loops.gather(block, self.layout.own, len(self.chosen))
+        return np.asarray(mesh_loops.gather(block, self.layout.own, len(self.chosen), self.channels))
 
     def slopes(self, values: Floats) -> Float32:
         """Slopes `(V, c, 2, LANES)` of values `(k, c)`."""
         out: Float32 = self.blocks(1, 2)[0]
         table = np.ascontiguousarray(values.reshape(-1, self.level.channels), dtype=np.float32)
-        self.loops.slopes(table, self.neighbours, self.steps, out)
+        mesh_loops.slopes(table, self.neighbours, self.steps, out, self.channels)
         return out
 
     def gram(self, one: Float32, other: Float32) -> Float64:
@@ -92,8 +93,9 @@ class Mesh:
 
     def bent(self, whole: Float32, along: Float32) -> Float64:
         """Σ y W'∇²W `(n, n)` for values on the whole frame `(., c)` and y at the chosen pixels `(f, c)`."""
+        stencil = self.motion.frame.stencil
         return self._between(
-            self.loops.bends(whole, *self.motion.frame.stencil, self.chosen, self.layout.own, along)
+            mesh_loops.bends(whole, *stencil, self.chosen, self.layout.own, along, self.channels)
         )
 
     def _between(self, products: Float32) -> Float64:
@@ -110,7 +112,7 @@ class Mesh:
         neighbours, _ = self.motion.frame.stencil
         return replace(
             self,
-            vertices=self.motion.vertices.astype(np.uint32),
+            vertices=self.motion.vertices.view(np.uint32),
             weights=self.motion.weights,
             own=np.where(self.layout.own >= 0, lanes, -1).astype(np.int32),
             neighbours=_by_lane(neighbours[:, :, lanes]),
@@ -136,7 +138,7 @@ def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
         layout=layout,
         chosen=chosen,
         everywhere=pixels is None,
-        vertices=motion.vertices[support].astype(np.uint32),
+        vertices=motion.vertices[support].view(np.uint32),
         weights=np.ascontiguousarray(motion.weights[support]),
         own=np.where(layout.own >= 0, place[lanes], -1).astype(np.int32),
         neighbours=_by_lane(place[neighbours[:, :, lanes]]),

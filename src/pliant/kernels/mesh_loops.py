@@ -2,13 +2,12 @@
 
 Values on pixels are `(f, c)`, channels side by side. Blocks are `(V, c, k, LANES)`: vectors of pixels of one
 triangle each, padded with zeros, of k fields for every channel. Sums over channels are `(k, P)`, P = V · LANES.
+`channels` is a tuple whose length, a part of its type, is the number of channels: all of a pixel are one vector.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit
@@ -17,112 +16,100 @@ from pliant.arrays import Float32, Float64, Int32
 from pliant.kernels.basis_pass import LANES
 
 
-class PixelLoops(NamedTuple):
-    """The loops that know the number of channels."""
+@njit(cache=True, nogil=True, fastmath={"contract"})
+def warp(image: Any, shape: Any, vertices: Any, weights: Any, channels: Any) -> Any:
+    """The image `(h, w, c)` at pixels between three vertices `(f, 3)` each: `(f, c)`."""
+    height, width, _ = image.shape
+    out = np.empty((len(vertices), len(channels)), dtype=np.float32)
+    one = np.float32(1.0)
+    for q in range(len(vertices)):
+        x, y = 0.0, 0.0
+        for corner in range(3):
+            x += weights[q, corner] * shape[vertices[q, corner], 0]
+            y += weights[q, corner] * shape[vertices[q, corner], 1]
+        # Written so that a position that is not a number becomes the corner, and no index goes astray.
+        x = min(x, width - 1.0) if x > 0.0 else 0.0
+        y = min(y, height - 1.0) if y > 0.0 else 0.0
+        left, top = np.uint32(x), np.uint32(y)
+        right, bottom = np.uint32(min(x + 1.0, width - 1.0)), np.uint32(min(y + 1.0, height - 1.0))
+        u, v = np.float32(x - left), np.float32(y - top)
+        a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
+        for channel in range(len(channels)):
+            upper = a * image[top, left, channel] + b * image[top, right, channel]
+            lower = c * image[bottom, left, channel] + d * image[bottom, right, channel]
+            out[q, channel] = upper + lower
+    return out
 
-    warp: Callable[..., Float32]
-    """(image, shape, vertices, weights): the image `(h, w, c)` at pixels between three vertices `(f, 3)` each."""
-    residuals: Callable[..., None]
-    """(values, own, mean, out, field): values less the mean `(V, c, 1, LANES)`, at the pixels `own (V, LANES)`."""
-    gather: Callable[..., Float32]
-    """(blocks, own, count): the field of blocks `(V, c, LANES)` as values `(f, c)`."""
-    slopes: Callable[..., None]
-    """(values, neighbours, steps, out): differences along x and y, as fields 0 and 1 of `out`."""
-    bends: Callable[..., Float32]
-    """(values, neighbours, steps, chosen, own, y): second differences of values on the whole frame, times y and
-    summed over channels: `(4, P)`, for xx, xy, yx and yy."""
+
+@njit(cache=True, nogil=True)
+def residuals(values: Any, own: Any, mean: Any, out: Any, field: Any, channels: Any) -> None:
+    """Values `(f, c)` at the pixels `own (V, LANES)`, less the mean `(V, c, 1, LANES)`, as a field of blocks."""
+    for v in range(len(own)):
+        for lane in range(LANES):
+            q = own[v, lane]
+            if q < 0:
+                for channel in range(len(channels)):
+                    out[v, channel, field, lane] = np.float32(0)
+            else:
+                for channel in range(len(channels)):
+                    out[v, channel, field, lane] = values[q, channel] - mean[v, channel, 0, lane]
 
 
-@cache
-def pixel_loops(channels: int) -> PixelLoops:
-    """Compiled for a number of channels, so that all channels of a pixel are one vector."""
+@njit(cache=True, nogil=True)
+def gather(blocks: Any, own: Any, count: Any, channels: Any) -> Any:
+    """Blocks of one field `(V, c, LANES)` as values `(f, c)`."""
+    out = np.empty((count, len(channels)), dtype=np.float32)
+    for v in range(len(own)):
+        for lane in range(LANES):
+            if own[v, lane] >= 0:
+                for channel in range(len(channels)):
+                    out[own[v, lane], channel] = blocks[v, channel, lane]
+    return out
 
-    @njit(cache=True, nogil=True, fastmath={"contract"})
-    def warp(image: Any, shape: Any, vertices: Any, weights: Any) -> Any:
-        height, width, _ = image.shape
-        out = np.empty((len(vertices), channels), dtype=np.float32)
-        one = np.float32(1.0)
-        for q in range(len(vertices)):
-            x, y = 0.0, 0.0
-            for corner in range(3):
-                x += weights[q, corner] * shape[vertices[q, corner], 0]
-                y += weights[q, corner] * shape[vertices[q, corner], 1]
-            # Written so that a position that is not a number becomes the corner, and no index goes astray.
-            x = min(x, width - 1.0) if x > 0.0 else 0.0
-            y = min(y, height - 1.0) if y > 0.0 else 0.0
-            left, top = np.uint32(x), np.uint32(y)
-            right, bottom = np.uint32(min(x + 1.0, width - 1.0)), np.uint32(min(y + 1.0, height - 1.0))
-            u, v = np.float32(x - left), np.float32(y - top)
-            a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
-            for channel in range(channels):
-                upper = a * image[top, left, channel] + b * image[top, right, channel]
-                lower = c * image[bottom, left, channel] + d * image[bottom, right, channel]
-                out[q, channel] = upper + lower
-        return out
 
-    @njit(cache=True, nogil=True)
-    def residuals(values: Any, own: Any, mean: Any, out: Any, field: int) -> None:
-        for v in range(len(own)):
-            for lane in range(LANES):
-                q = own[v, lane]
-                if q < 0:
-                    for channel in range(channels):
-                        out[v, channel, field, lane] = np.float32(0)
-                else:
-                    for channel in range(channels):
-                        out[v, channel, field, lane] = values[q, channel] - mean[v, channel, 0, lane]
-
-    @njit(cache=True, nogil=True)
-    def gather(blocks: Any, own: Any, count: int) -> Any:
-        out = np.empty((count, channels), dtype=np.float32)
-        for v in range(len(own)):
-            for lane in range(LANES):
-                if own[v, lane] >= 0:
-                    for channel in range(channels):
-                        out[own[v, lane], channel] = blocks[v, channel, lane]
-        return out
-
-    @njit(cache=True, nogil=True)
-    def slopes(values: Any, neighbours: Any, steps: Any, out: Any) -> None:
-        for v in range(len(neighbours)):
-            for lane in range(LANES):
-                for axis in range(2):
-                    before, after = neighbours[v, lane, axis, 0], neighbours[v, lane, axis, 1]
-                    step = steps[v, lane, axis]
-                    for channel in range(channels):
-                        out[v, channel, axis, lane] = step * (
-                            values[after, channel] - values[before, channel]
-                        )
-
-    @njit(cache=True, nogil=True, fastmath=True)
-    def bends(values: Any, neighbours: Any, steps: Any, chosen: Any, own: Any, y: Any) -> Any:
-        first = np.empty((len(values), 2, channels), dtype=np.float32)
-        for q in range(len(values)):
+@njit(cache=True, nogil=True)
+def slopes(values: Any, neighbours: Any, steps: Any, out: Any, channels: Any) -> None:
+    """Differences of values `(f, c)` along x and y, as fields 0 and 1 of blocks."""
+    for v in range(len(neighbours)):
+        for lane in range(LANES):
             for axis in range(2):
-                before, after, step = neighbours[axis, 0, q], neighbours[axis, 1, q], steps[axis, q]
-                for channel in range(channels):
-                    first[q, axis, channel] = step * (values[after, channel] - values[before, channel])
-        out = np.zeros((4, len(own) * LANES), dtype=np.float32)
-        for v in range(len(own)):
-            for lane in range(LANES):
-                if own[v, lane] < 0:
-                    continue
-                here, along, place = chosen[own[v, lane]], y[own[v, lane]], v * LANES + lane
-                for axis in range(2):
-                    before, after = neighbours[axis, 0, here], neighbours[axis, 1, here]
-                    with_x = with_y = np.float32(0)
-                    for channel in range(channels):
-                        with_x += (first[after, 0, channel] - first[before, 0, channel]) * along[channel]
-                        with_y += (first[after, 1, channel] - first[before, 1, channel]) * along[channel]
-                    out[2 * axis, place] = steps[axis, here] * with_x
-                    out[2 * axis + 1, place] = steps[axis, here] * with_y
-                # The two mixed derivatives differ where the stencil is one-sided; a Hessian is symmetric.
-                mixed = np.float32(0.5) * (out[1, place] + out[2, place])
-                out[1, place] = mixed
-                out[2, place] = mixed
-        return out
+                before, after = neighbours[v, lane, axis, 0], neighbours[v, lane, axis, 1]
+                step = steps[v, lane, axis]
+                for channel in range(len(channels)):
+                    out[v, channel, axis, lane] = step * (values[after, channel] - values[before, channel])
 
-    return PixelLoops(warp, residuals, gather, slopes, bends)
+
+@njit(cache=True, nogil=True, fastmath=True)
+def bends(values: Any, neighbours: Any, steps: Any, chosen: Any, own: Any, y: Any, channels: Any) -> Any:
+    """Second differences of values on the whole frame, times y `(f, c)` at the chosen pixels, summed over channels.
+
+    They are `(4, P)`, for xx, xy, yx and yy.
+    """
+    first = np.empty((len(values), 2, len(channels)), dtype=np.float32)
+    for q in range(len(values)):
+        for axis in range(2):
+            before, after, step = neighbours[axis, 0, q], neighbours[axis, 1, q], steps[axis, q]
+            for channel in range(len(channels)):
+                first[q, axis, channel] = step * (values[after, channel] - values[before, channel])
+    out = np.zeros((4, len(own) * LANES), dtype=np.float32)
+    for v in range(len(own)):
+        for lane in range(LANES):
+            if own[v, lane] < 0:
+                continue
+            here, along, place = chosen[own[v, lane]], y[own[v, lane]], v * LANES + lane
+            for axis in range(2):
+                before, after = neighbours[axis, 0, here], neighbours[axis, 1, here]
+                with_x = with_y = np.float32(0)
+                for channel in range(len(channels)):
+                    with_x += (first[after, 0, channel] - first[before, 0, channel]) * along[channel]
+                    with_y += (first[after, 1, channel] - first[before, 1, channel]) * along[channel]
+                out[2 * axis, place] = steps[axis, here] * with_x
+                out[2 * axis + 1, place] = steps[axis, here] * with_y
+            # The two mixed derivatives differ where the stencil is one-sided; a Hessian is symmetric.
+            mixed = np.float32(0.5) * (out[1, place] + out[2, place])
+            out[1, place] = mixed
+            out[2, place] = mixed
+    return out
 
 
 @njit(cache=True, nogil=True, fastmath=True)

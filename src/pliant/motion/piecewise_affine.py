@@ -33,8 +33,10 @@ class PiecewiseAffine:
 
     def positions(self, shape: Floats) -> Float64:
         """Where the pixels of the frame go `(..., f, 2)` when its vertices go to `shape (..., v, 2)`."""
-        corners = shape[..., self.vertices, :]
-        return np.asarray(np.einsum("fk,...fkd->...fd", self.weights, corners), dtype=np.float64)
+        out = self.weights[:, :1] * shape[..., self.vertices[:, 0], :]
+        for corner in (1, 2):
+            out += self.weights[:, corner, None] * shape[..., self.vertices[:, corner], :]
+        return np.asarray(out, dtype=np.float64)
 
     def matrix(self) -> Float64:
         """B as a dense matrix `(f, v)`."""
