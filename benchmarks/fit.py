@@ -57,7 +57,7 @@ def main() -> None:
     )
     parser.add_argument("--model", type=Path, help="a model file; one of faces is trained otherwise")
     parser.add_argument("--algorithm", default=",".join(_ALGORITHMS), help="names with commas between them")
-    parser.add_argument("--images", type=int, default=24, help="images to fit")
+    parser.add_argument("--images", type=int, default=32, help="images to fit")
     parser.add_argument("--rounds", type=int, default=2, help="times are the best of so many")
     parser.add_argument("--json", type=Path, help="write the rows here")
     options = parser.parse_args()
@@ -157,8 +157,8 @@ def _tasks(fitter: Fitter, work: Work) -> dict[str, Callable[[], object]]:
     levels = fitter.model.levels
     return {
         "ms_single": lambda: [fitter.block([image], [start]) for image, start in work],
-        "ms_folder": lambda: list(fit_all(fitter, work)),
-        "ms_two_threads": lambda: list(fit_all(two_threads, work)),
+        "ms_folder": lambda: list(fit_all(fitter, work, len(work))),
+        "ms_two_threads": lambda: list(fit_all(two_threads, work, len(work))),
         "ms_features": lambda: [len(fitter._views(level, [i], [s])) for i, s in work for level in levels],
     }
 

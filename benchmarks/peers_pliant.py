@@ -44,7 +44,7 @@ def fit(task: dict[str, Any]) -> dict[str, Any]:
     images = [pliant.read_image(name) for name in task["images"]]
     work = list(zip(images, np.array(task["starts"]), strict=True))
     single = _best(lambda: [fitter.block([image], [start]) for image, start in work], task["rounds"])
-    batch = _best(lambda: list(fit_all(fitter, work)), task["rounds"])
+    batch = _best(lambda: list(fit_all(fitter, work, len(work))), task["rounds"])
     fits = list(fit_all(fitter, work))
     points = [None if fit.status is pliant.Status.FAILED else fit.points.tolist() for fit in fits]
     return {"ms_single": single / len(work), "ms_batch": batch / len(work), "points": points}

@@ -295,7 +295,8 @@ class TestProperties:
             work[1] = (np.full((40, 40), np.nan), work[1][1])
         alone = [make_fitter(model, jobs=1).block([image], [start])[0] for image, start in work]
         for jobs, block in ((1, 8), (2, 8), (3, 2)):
-            together = list(fit_all(make_fitter(model, jobs=jobs), iter(work), block))
+            count = len(work) if block == 2 else None
+            together = list(fit_all(make_fitter(model, jobs=jobs), iter(work), count, block))
             assert [fit.status for fit in together] == [fit.status for fit in alone]
             for one, other in zip(alone, together, strict=True):
                 assert_allclose(other.points, one.points, atol=1e-4)

@@ -92,7 +92,8 @@ def fit(
     output.mkdir(parents=True, exist_ok=True)
     # The fitter takes images in blocks, ahead of the results: tee holds those between the two, and no others.
     ahead, tasks = tee(_tasks(files, where))
-    results = fit_all(fitter, ((task.image, task.start) for task in ahead if isinstance(task, _Ready)))
+    work = ((task.image, task.start) for task in ahead if isinstance(task, _Ready))
+    results = fit_all(fitter, work, len(files))
     reasons: list[str] = []
     doubtful = 0
     with (

@@ -217,18 +217,25 @@ def fit(
         jobs=jobs,
         trace=trace,
     )
-    return list(fit_all(fitter, zip(images, starts, strict=True)))
+    return list(fit_all(fitter, zip(images, starts, strict=True), len(images)))
 
 
 def fit_all(
-    fitter: Fitter, work: Iterable[tuple[ImageSource, Floats]], block: int = 8
+    fitter: Fitter,
+    work: Iterable[tuple[ImageSource, Floats]],
+    count: int | None = None,
+    block: int = 8,
 ) -> Iterator[FitResult]:
-    """Fits of any number of images, in order: blocks of them side by side, read a little ahead of the results."""
+    """Fits of any number of images, in order: blocks of them side by side, read a little ahead of the results.
+
+    If it is known how many there are, no thread has more of them than another.
+    """
     pending = iter(work)
     first = list(islice(pending, block * fitter.jobs))
     _ = fitter.prepared  # made once, not by every thread
-    # Fewer images than would fill a block for every thread: smaller blocks, so that none is idle.
-    size = max(1, min(block, -(-len(first) // fitter.jobs)))
+    known = len(first) if len(first) < block * fitter.jobs else count or 0
+    rounds = -(-known // (block * fitter.jobs))
+    size = max(1, -(-known // (rounds * fitter.jobs))) if rounds else block
     threads = fitter.jobs if len(first) == 1 else 1
     # Held over all blocks: threads of BLAS that were let loose between two would keep on spinning for a while.
     with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
