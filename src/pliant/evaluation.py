@@ -13,14 +13,14 @@ from pliant.arrays import Float64, Int32
 from pliant.data.dataset import Dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, make_fitter
+from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, fit_all, make_fitter
 from pliant.fitting.loop import Status
 from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset, summarise
 from pliant.model import Model
 from pliant.progress import Progress
 
-_TOGETHER = 32
+_TOGETHER = 64
 """About how many fits are handed to the fitter at once."""
 
 
@@ -128,7 +128,7 @@ def _errors(
         pixels = {i: images[i].image() for i in numbers}
         work = [(i, k) for i in numbers for k in range(len(begins[i]))]
         begin = time.perf_counter()
-        fits = fitter.block([pixels[i] for i, _ in work], [begins[i][k] for i, k in work])
+        fits = list(fit_all(fitter, ((pixels[i], begins[i][k]) for i, k in work), len(work)))
         seconds += time.perf_counter() - begin
         for (i, k), fit in zip(work, fits, strict=True):
             failed = fit.status is Status.FAILED
