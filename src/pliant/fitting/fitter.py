@@ -201,10 +201,10 @@ def fit(
     """Fit a model to images, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
 
     `iterations` are the most at each level, from coarse to fine (24 and 16 for two levels, as in the
-    paper); `sampling` is the share of pixels looked at. `jobs` threads (all cores if not given) fit blocks of images
-    side by side. Without a `trace`, no iteration is kept, and `po-inv-gn` is quicker, because it finds its cost at
-    the end alone. An image or a start that cannot be used gives a result with the status `failed` and a reason; the
-    others are fitted all the same.
+    paper); `sampling` is the share of pixels looked at. `jobs` threads (all cores if not given) fit blocks of
+    images side by side. Without a `trace`, no iteration is kept, and `po-inv-gn` is quicker, because it finds its
+    cost at the end alone. An image or a start that cannot be used gives a result with the status `failed` and a
+    reason; the others are fitted all the same.
     """
     if len(images) != len(starts):
         raise ValueError(f"there are {len(images)} images and {len(starts)} starts: give one start for each.")
