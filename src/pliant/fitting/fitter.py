@@ -239,7 +239,7 @@ def fit_all(
     rounds = -(-known // (block * fitter.jobs))
     size = max(1, -(-known // (rounds * fitter.jobs))) if rounds else block
     threads = fitter.jobs if len(first) == 1 else 1
-    # Held over all blocks: threads of BLAS that were let loose between two would keep on spinning for a while.
+    # Here and not in the blocks: OpenBLAS did not listen to threads other than the first.
     with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
         ahead: deque[Future[list[FitResult]]] = deque()
         for chunk in _batched(chain(first, pending), size):
