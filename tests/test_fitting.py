@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 import pliant
 from pliant.appearance.interpolation import resample
+from pliant.data.dataset import dataset_from_arrays
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import fit_all, make_fitter
 from pliant.fitting.loop import Status, Stopping, clamped, mahalanobis
@@ -302,6 +303,14 @@ class TestProperties:
                 assert_allclose(other.points, one.points, atol=1e-4)
 
 
+@pytest.fixture(scope="module")
+def black(dataset):
+    """A model of black images: their appearance has no variance, and so no modes."""
+    shapes = [sample.points() for sample in dataset[:8]]
+    images = [np.zeros((96, 96), dtype=np.uint8)] * len(shapes)
+    return pliant.train(dataset_from_arrays(images, shapes), size=40, shape_modes=(2, 3), progress=False)
+
+
 class TestBadInput:
     def test_bad_images_and_starts_do_not_stop_the_others(self, model, dataset, tmp_path):
         good = dataset[0]
@@ -350,6 +359,13 @@ class TestBadInput:
     def test_settings_without_meaning_get_a_sentence(self, model, dataset, settings, sentence):
         with pytest.raises(ValueError, match=sentence):
             pliant.fit(model, [dataset[0]], [dataset[0].points()], **settings)
+
+    @pytest.mark.parametrize("name", ["po-asy-gn", "po-inv-gn", "ssd-asy-gn-sch", "ssd-inv-n-sch"])
+    @pytest.mark.parametrize("sampling", [1.0, 0.5])
+    def test_a_model_without_any_appearance_does_not_raise(self, black, dataset, name, sampling):
+        (fit,) = pliant.fit(black, [dataset[0]], [dataset[0].points()], algorithm=name, sampling=sampling)
+        assert np.all(np.isfinite(fit.points))
+        assert fit.appearance_parameters.shape == (0,)
 
     def test_every_image_needs_a_start(self, model, dataset):
         with pytest.raises(ValueError, match="2 images and 1 starts"):

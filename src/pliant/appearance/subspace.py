@@ -46,7 +46,9 @@ def restrict(
     if pixels is None or len(pixels) * channels == len(mean):
         return Subspace(mean, basis, variances, noise, None)
     mean = mean.reshape(-1, channels)[pixels].ravel()
-    rows = basis.reshape(len(basis), -1, channels)[:, pixels].reshape(len(basis), -1)
+    # Extents are spelled out: there may be no components at all.
+    by_pixel = basis.reshape(len(basis), basis.shape[1] // channels, channels)
+    rows = by_pixel[:, pixels].reshape(len(basis), len(mean))
     deviations = np.sqrt(variances)
     # The m x m Gram matrix has the same V and S: no need to decompose all of the rows.
     gram = np.zeros((len(basis), len(basis)))

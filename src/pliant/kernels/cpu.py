@@ -233,7 +233,7 @@ class CpuKernel:
         if not needs.appearance:
             return np.broadcast_to(fixed, (len(c), *fixed.shape))
         assert self.basis_basis is not None
-        moved = c.astype(np.float32) @ self.basis_basis.reshape(fixed.size, -1).T
+        moved = c.astype(np.float32) @ self.basis_basis.reshape(fixed.size, c.shape[1]).T
         return np.asarray(fixed + moved.reshape(len(c), *fixed.shape))
 
     def _whole_appearance(self, c: Floats, needs: Needs) -> Sequence[Float32]:
@@ -273,7 +273,10 @@ def cpu_kernel(
     if moves and kernel.basis_basis is None:
         kernel = replace(kernel, basis_basis=_basis_slopes(kernel, slopes))
     if moves and not mesh.everywhere:
-        kernel = replace(kernel, slope_rows=np.stack([slopes(number).ravel() for number in range(m)]))
+        rows = np.empty((m, mean_slopes.size), dtype=np.float32)
+        for number in range(m):
+            rows[number] = slopes(number).ravel()
+        kernel = replace(kernel, slope_rows=rows)
     if needs.moving_basis:
         kernel = replace(kernel, slope_panels=pack(slopes, m, mesh.layout, jobs))
     return kernel
@@ -288,6 +291,8 @@ def basis_slopes(level: Level, jobs: int = 1) -> Float32:
 
 def _basis_slopes(kernel: CpuKernel, slopes: Callable[[int], Float32]) -> Float32:
     m = len(kernel.subspace.variances)
+    if not m:
+        return np.zeros((0, kernel.mesh.level.shape.parameters, 0), dtype=np.float32)
 
     def products(start: int) -> Float64:
         group = range(start, min(start + _GROUP, m))

@@ -69,7 +69,7 @@ def make_layout(motion: PiecewiseAffine, chosen: Int32) -> Layout:
 
 def pack(component: Callable[[int], Float32], modes: int, layout: Layout, jobs: int) -> Float32:
     """Components, each given as a block `(V, c, k, LANES)`, in the order in which a pass reads them."""
-    out = empty(modes * component(0).size)
+    out = empty(modes * component(0).size if modes else 0)
     with ThreadPoolExecutor(jobs) as pool:
         place = lambda number: _place(component(number), layout.starts, number, modes, out)  # noqa: E731
         list(pool.map(place, range(modes)))
