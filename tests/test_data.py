@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from PIL import Image as PIL
 
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
-from pliant.data.formats import formats_by_extension, read_landmarks, write_landmarks
+from pliant.data.formats import write_landmarks
 from pliant.data.images import ImageError, as_image, read_image
 from pliant.data.validation import validate
 from pliant.synthetic import faces
@@ -118,44 +118,6 @@ class TestImages:
     def test_arrays_that_are_no_images_get_a_sentence(self, array, sentence):
         with pytest.raises(ImageError, match=sentence):
             as_image(array)
-
-
-class TestPts:
-    @pytest.mark.parametrize("extension", sorted(formats_by_extension()))
-    def test_every_format_round_trips(self, tmp_path, rng, extension):
-        points = rng.uniform(-5, 900, (68, 2))
-        write_landmarks(tmp_path / f"a{extension}", points)
-        assert_allclose(read_landmarks(tmp_path / f"a{extension}"), points, atol=1e-5)
-
-    def test_the_first_pixel_is_one_one(self, tmp_path):
-        (tmp_path / "a.pts").write_text("version: 1\nn_points:  3\n{\n1 1\n2.5 1\n1e1 3.25\n}\n")
-        assert_allclose(read_landmarks(tmp_path / "a.pts"), [[0, 0], [1.5, 0], [9, 2.25]])
-
-    @pytest.mark.parametrize(
-        "text", ["2 3\n4 5\n6 7", "2, 3\r\n4,5\r\n6\t7\r\n", "\ufeff2 3\n\n4 5\n# note\n6 7\n"]
-    )
-    def test_without_a_header(self, tmp_path, text):
-        (tmp_path / "a.PTS").write_text(text, encoding="utf-8", newline="")
-        assert_allclose(read_landmarks(tmp_path / "a.PTS"), [[1, 2], [3, 4], [5, 6]])
-
-    @pytest.mark.parametrize(
-        ("text", "sentence"),
-        [
-            ("version: 1\nn_points: 4\n{\n1 1\n2 2\n}", "announces 4 points, but 2 follow"),
-            ("1 1\n2 x\n", "line 2: expected two numbers, found '2 x'"),
-            ("1 1 1\n", "line 1: expected two numbers"),
-            ("n_points: many\n1 1\n", "line 1: 'n_points: many'"),
-            ("", "no landmarks"),
-        ],
-    )
-    def test_damage_gets_a_sentence_with_the_line(self, tmp_path, text, sentence):
-        (tmp_path / "a.pts").write_text(text)
-        with pytest.raises(ValueError, match=f"a.pts.*{sentence}"):
-            read_landmarks(tmp_path / "a.pts")
-
-    def test_an_unknown_format_gets_a_sentence(self, tmp_path):
-        with pytest.raises(ValueError, match=r"read from files ending in .*\.pts"):
-            read_landmarks(tmp_path / "a.xyz")
 
 
 class TestFolders:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from pliant.cli.demo import demo
 from pliant.cli.evaluate import evaluate
+from pliant.cli.exits import ERROR, INTERRUPTED
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.synthetic import synthetic
@@ -44,8 +46,15 @@ def _options(
 
 def main() -> None:
     """Run the command line: what a user can mend is one sentence and exit code 1, never a traceback."""
+    signal.signal(signal.SIGINT, _interrupted)
     try:
         app()
     except (ValueError, OSError) as error:
         typer.secho(f"error: {error}", fg="red", err=True)
-        sys.exit(1)
+        sys.exit(ERROR)
+
+
+def _interrupted(number: int, frame: object) -> None:
+    """Leave by the usual way out, so that files are closed; what was finished stays."""
+    typer.secho("interrupted: what was finished stays in place", fg="yellow", err=True)
+    sys.exit(INTERRUPTED)

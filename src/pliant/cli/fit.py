@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pliant.cli.compiling import announce_compiling
+from pliant.cli.starts import Start, starter
 
 if TYPE_CHECKING:
-    from pliant.arrays import Float64, Floats, Image
+    from pliant.arrays import Floats, Image
     from pliant.fitting.result import FitResult
 
-_CENTRE = 0.6
-"""Share of the image's smaller side that the default start fills."""
-
 COLUMNS = ("image", "status", "reason", "cost", "iterations", "seconds")
-
-
-class Start(StrEnum):
-    """Where fits begin, if not at boxes."""
-
-    CENTRE = "centre"
-    LANDMARKS = "landmarks"
 
 
 def fit(
@@ -64,15 +54,14 @@ def fit(
     from itertools import tee
 
     import pliant
+    from pliant.data.sources import find_images
     from pliant.fitting.fitter import fit_all, make_fitter
     from pliant.fitting.result import failed
-    from pliant.fitting.start import read_boxes
     from pliant.progress import Progress
 
     if not quiet:
         announce_compiling()
-    if boxes is not None and start is not None:
-        raise ValueError("--boxes and --start both say where to start: give one of them.")
+    where = starter(start, boxes)
     fitter = make_fitter(
         pliant.load(model),
         algorithm=algorithm,
@@ -82,10 +71,9 @@ def fit(
         jobs=jobs,
         trace=False,
     )
-    files = _find(images)
+    files = [Path(name) for name in find_images(images)]
     names = _names(files)
     _check_output(output, files, names)
-    where = _starts(start or Start.CENTRE, None if boxes is None else (boxes, read_boxes(boxes)))
 
     # Before anything is written: this is where a device that is not there shows.
     _ = fitter.prepared
@@ -155,86 +143,16 @@ class _Unusable:
     reason: str
 
 
-def _tasks(files: Sequence[Path], where: Callable[[Path, Image], Floats]) -> Iterator[_Ready | _Unusable]:
+def _tasks(files: Sequence[Path], where: Callable[[str, Image], Floats]) -> Iterator[_Ready | _Unusable]:
     """Images as they are needed, each with its start; what is wrong with one is said in its place."""
     from pliant.data.images import read_image
 
     for file in files:
         try:
             image = read_image(file)
-            yield _Ready(image, where(file, image))
+            yield _Ready(image, where(str(file), image))
         except (ValueError, OSError) as error:
             yield _Unusable(str(error))
-
-
-def _starts(start: Start, boxes: tuple[Path, dict[str, Float64]] | None) -> Callable[[Path, Image], Floats]:
-    """The function that gives the start of an image: a box or a shape."""
-    if boxes is not None:
-        source, known = boxes
-        by_path = {PurePath(name): box for name, box in known.items()}
-        return lambda file, image: _box_of(file, source, by_path)
-    return _landmarks_beside if start is Start.LANDMARKS else _centre
-
-
-def _box_of(file: Path, source: Path, boxes: dict[PurePath, Float64]) -> Float64:
-    """The box of the longest name in the CSV that the path ends with: with folders, or without."""
-    parts = file.absolute().parts
-    for first in range(len(parts)):
-        box = boxes.get(PurePath(*parts[first:]))
-        if box is not None:
-            return box
-    raise ValueError(f"{file}: {source} has no box for this image.")
-
-
-def _landmarks_beside(file: Path, image: Image) -> Float64:
-    from pliant.data.formats import formats_by_extension, read_landmarks
-
-    for extension in formats_by_extension():
-        if file.with_suffix(extension).is_file():
-            return read_landmarks(file.with_suffix(extension))
-    raise ValueError(f"{file}: there is no landmark file beside this image to start from.")
-
-
-def _centre(file: Path, image: Image) -> Float64:
-    import numpy as np
-
-    height, width = image.shape[:2]
-    half = _CENTRE * min(height, width) / 2
-    if 2 * half < 2:
-        raise ValueError(f"{file}: {width} x {height} pixels are too few to find anything in.")
-    x, y = (width - 1) / 2, (height - 1) / 2
-    return np.array([x - half, y - half, x + half, y + half])
-
-
-def _find(arguments: Sequence[str]) -> list[Path]:
-    """The images that the arguments name, each once; folders and patterns in the order of their names."""
-    from glob import glob
-
-    from pliant.data.images import EXTENSIONS
-
-    def is_image(path: Path) -> bool:
-        return path.suffix.lower() in EXTENSIONS and not path.name.startswith(".")
-
-    found: list[Path] = []
-    for argument in arguments:
-        path = Path(argument)
-        if path.is_dir():
-            several = sorted(file for file in path.iterdir() if file.is_file() and is_image(file))
-            if not several:
-                raise ValueError(f"{path}: there are no images in this folder.")
-        elif path.exists():
-            several = [path]
-        else:
-            several = sorted(Path(name) for name in glob(argument, recursive=True) if is_image(Path(name)))
-            if not several:
-                raise ValueError(
-                    f"{argument}: there is no such image or folder, and no image of that pattern."
-                )
-        found += several
-    unique: dict[Path, Path] = {}
-    for file in found:
-        unique.setdefault(file.resolve(), file)
-    return list(unique.values())
 
 
 def _names(files: Sequence[Path]) -> list[str]:

@@ -1,19 +1,24 @@
 """Annotated images: reading them, checking them, and the formats of landmark files."""
 
+from pliant.data.annotation import Annotation, Convention
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
-from pliant.data.formats import read_landmarks, write_landmarks
+from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
 from pliant.data.images import ImageError, read_image
 from pliant.data.validation import InvalidDataset, validate
 
 __all__ = [
+    "Annotation",
+    "Convention",
     "Dataset",
     "ImageError",
     "InvalidDataset",
     "Sample",
     "dataset_from_arrays",
     "load_dataset",
+    "read_annotations",
     "read_image",
     "read_landmarks",
     "validate",
+    "write_annotations",
     "write_landmarks",
 ]

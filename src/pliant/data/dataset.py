@@ -10,7 +10,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
 from pliant.data import images
-from pliant.data.formats import formats_by_extension, read_landmarks
+from pliant.data.formats import endings_beside_images, read_landmarks
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def _folder(folder: Path) -> list[Sample]:
     samples = []
     for beside in by_stem.values():
         pictures = [path for path in beside if path.suffix.lower() in images.EXTENSIONS]
-        landmarks = [path for path in beside if path.suffix.lower() in formats_by_extension()]
+        landmarks = [path for path in beside if path.suffix.lower() in endings_beside_images()]
         points = landmarks[0] if landmarks else None
         samples += [Sample(str(picture), picture, points) for picture in pictures]
         if points and not pictures:

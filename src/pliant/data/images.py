@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from PIL import ExifTags, ImageOps, UnidentifiedImageError
 from PIL import Image as PIL
-from PIL import ImageOps, UnidentifiedImageError
 
 from pliant.arrays import Image
 
@@ -36,6 +36,16 @@ def read_image(path: Path | str) -> Image:
         raise ImageError(f"{path}: the image is too large to be read safely.") from None
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise ImageError(f"{path}: the image is damaged or incomplete ({error}).") from None
+
+
+def image_size(path: Path | str) -> tuple[int, int]:
+    """Width and height of the image as `read_image` gives it, from the head of the file alone."""
+    try:
+        with PIL.open(path) as file:
+            turned = file.getexif().get(ExifTags.Base.Orientation, 1) >= 5
+            return (file.height, file.width) if turned else (file.width, file.height)
+    except (OSError, SyntaxError, ValueError, EOFError) as error:
+        raise ImageError(f"{path}: the size of this image cannot be read ({error}).") from None
 
 
 def as_image(array: Image, name: str = "image") -> Image:

@@ -1,11 +1,12 @@
-"""Landmark formats, one file each.
+"""Landmark formats, one file each, told apart by what is in a file.
 
-A module in this folder is a format: `EXTENSIONS`, `read(path) -> (v, 2)` and `write(path, points)`,
-0-based with pixel centres at integers on our side, whatever the file's own convention is.
+A module in this folder is a format; `Format` says what it has. On our side points are 0-based with pixel centres
+at integers; the module's `CONVENTION` says what they are in the file.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,39 +14,134 @@ from pkgutil import iter_modules
 from typing import Protocol, cast
 
 from pliant.arrays import Float64, Floats
+from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.sources import sizes_of_images
+
+_HEAD = 8192
+"""How many bytes of a file its format is recognised by."""
 
 
 class Format(Protocol):
+    """What a module in this folder has.
+
+    `NAME` is what `--from` and `--to` take. `EXTENSIONS` are the endings that its files have, the usual one first.
+    `MANY` says whether one file holds the landmarks of many images; otherwise a file lies beside its image.
+    `VARIANTS` are other conventions in use, taken as `name:variant`. `recognises` looks at the first bytes of a
+    file, and no two formats recognise the same file. `write` gets annotations whose size is known if the convention
+    needs it, and raises a sentence for what the format cannot hold.
+    """
+
+    NAME: str
     EXTENSIONS: tuple[str, ...]
+    MANY: bool
+    CONVENTION: Convention
+    VARIANTS: Mapping[str, Convention]
 
-    def read(self, path: Path) -> Float64: ...
+    def recognises(self, path: Path, head: bytes) -> bool: ...
 
-    def write(self, path: Path, points: Floats) -> None: ...
+    def read(self, path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]: ...
+
+    def write(self, path: Path, annotations: Sequence[Annotation], convention: Convention) -> None: ...
 
 
 @cache
-def formats_by_extension() -> dict[str, Format]:
-    """Every format in this folder, by the extensions that it claims."""
+def formats() -> dict[str, Format]:
+    """Every format in this folder, by name."""
     modules = [cast(Format, import_module(f"{__name__}.{module.name}")) for module in iter_modules(__path__)]
-    return {extension: module for module in modules for extension in module.EXTENSIONS}
+    return {module.NAME: module for module in modules}
 
 
-def read_landmarks(path: Path | str) -> Float64:
-    """Landmarks `(v, 2)` of a file of any known format."""
+def endings_beside_images() -> tuple[str, ...]:
+    """Endings of the landmark files that lie beside an image of the same name."""
+    return tuple(ending for module in formats().values() if not module.MANY for ending in module.EXTENSIONS)
+
+
+def read_annotations(
+    path: Path | str, format: str = "", images: Path | str | None = None
+) -> list[Annotation]:
+    """All annotations in a file of any known format.
+
+    `format` names one (`tps`, or `tps:height-1` for a variant) where the content is not to decide; `images` is the
+    folder of the images that the file names, if it is not the file's own.
+    """
     path = Path(path)
     try:
-        return _format_of(path).read(path)
-    except FileNotFoundError:
+        module, convention = find_format(format) if format else _recognised(path)
+        return module.read(path, convention, sizes_of_images(path, images))
+    except FileNotFoundError as error:
+        if error.filename is not None and Path(error.filename) != path:
+            raise
         raise ValueError(f"{path}: there is no such landmark file.") from None
+    except IsADirectoryError:
+        raise ValueError(f"{path}: this is a folder, not a landmark file.") from None
 
 
-def write_landmarks(path: Path | str, points: Floats) -> None:
-    """Write landmarks `(v, 2)` in the format that the file's extension names."""
-    _format_of(Path(path)).write(Path(path), points)
+def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:
+    """Write annotations in the format that is named, or else the one that the file's ending stands for."""
+    module, convention = find_format(format or format_for_ending(Path(path)))
+    if convention.needs_size:
+        for annotation in annotations:
+            if annotation.size is None:
+                raise ValueError(
+                    f"{path}: {module.NAME} needs the size of {annotation.image or 'the image'}, which is unknown."
+                )
+    module.write(Path(path), annotations, convention)
 
 
-def _format_of(path: Path) -> Format:
-    known = formats_by_extension()
-    if path.suffix.lower() not in known:
-        raise ValueError(f"{path}: landmarks are read from files ending in {', '.join(sorted(known))}.")
-    return known[path.suffix.lower()]
+def read_landmarks(path: Path | str, format: str = "") -> Float64:
+    """Landmarks `(v, 2)` of a file that has those of one object."""
+    annotations = read_annotations(path, format)
+    if len(annotations) != 1:
+        raise ValueError(
+            f"{path}: there are {len(annotations)} objects in this file, and one was expected: "
+            "read them with read_annotations or load_dataset."
+        )
+    return annotations[0].points
+
+
+def write_landmarks(path: Path | str, points: Floats, format: str = "") -> None:
+    """Write the landmarks `(v, 2)` of one object in the format that is named, or that the ending stands for."""
+    import numpy as np
+
+    write_annotations(path, [Annotation("", np.asarray(points, dtype=np.float64))], format)
+
+
+def find_format(name: str) -> tuple[Format, Convention]:
+    """The format of this name, and its convention or that of the variant behind a colon."""
+    known = formats()
+    base, _, variant = name.partition(":")
+    if base not in known:
+        raise ValueError(f"there is no format '{base}'. Known: {', '.join(sorted(known))}.")
+    module = known[base]
+    if variant and variant not in module.VARIANTS:
+        others = ", ".join(f"{base}:{other}" for other in module.VARIANTS) or "it has none"
+        raise ValueError(f"there is no variant '{name}' of the format {base}. Known: {others}.")
+    return module, module.VARIANTS[variant] if variant else module.CONVENTION
+
+
+_USUAL = {".xml": "dlib", ".json": "coco", ".csv": "csv"}
+"""What is meant by endings that several formats share, when a file is to be written."""
+
+
+def format_for_ending(path: Path) -> str:
+    """The name of the format that a file to be written should have."""
+    ending = path.suffix.lower()
+    found = [module.NAME for module in formats().values() if ending in module.EXTENSIONS]
+    if not found:
+        known = sorted({ending for module in formats().values() for ending in module.EXTENSIONS})
+        raise ValueError(f"{path}: no format has this ending. Known: {', '.join(known)}.")
+    return found[0] if len(found) == 1 else _USUAL[ending]
+
+
+def _recognised(path: Path) -> tuple[Format, Convention]:
+    with open(path, "rb") as file:
+        head = file.read(_HEAD)
+    found = [module for module in formats().values() if module.recognises(path, head)]
+    if not found:
+        raise ValueError(
+            f"{path}: what is in this file is none of the known formats ({', '.join(sorted(formats()))})."
+        )
+    if len(found) > 1:
+        names = ", ".join(module.NAME for module in found)
+        raise ValueError(f"{path}: this file could be {names}: say which with --from or format=.")
+    return found[0], found[0].CONVENTION

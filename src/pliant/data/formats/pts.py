@@ -10,20 +10,37 @@ n_points: 68
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats
+from pliant.data.annotation import Annotation, Convention, ImageSizes
 
+NAME = "pts"
 EXTENSIONS = (".pts",)
+MANY = False
 
-ONE_BASED = 1.0
-"""The centre of the first pixel is (1, 1): the files were written for MATLAB (300-W, iBUG group, 2013)."""
+CONVENTION = Convention(
+    reference="300-W (iBUG group, 2013): written by MATLAB, the centre of the first pixel is (1, 1)",
+    first_pixel=(1.0, 1.0),
+)
+VARIANTS: Mapping[str, Convention] = {
+    "0-based": Convention(reference="files of tools that count from 0, such as menpo's exports")
+}
 
 
-def read(path: Path) -> Float64:
-    """Landmarks `(v, 2)`, 0-based; missing values written as nan stay nan for validation to report."""
+def recognises(path: Path, head: bytes) -> bool:
+    """A line of text with `version:` or `n_points:`, or the ending and a line of two numbers."""
+    text = head.decode("utf-8", errors="replace").lstrip("\ufeff")
+    if re.match(r"\s*(version\s*:|n_points\s*:)", text):
+        return True
+    return path.suffix.lower() in EXTENSIONS
+
+
+def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
+    """One annotation; missing values written as nan stay nan."""
     declared: int | None = None
     points: list[tuple[float, float]] = []
     for number, line in enumerate(
@@ -47,17 +64,19 @@ def read(path: Path) -> Float64:
             x, y = (float(field) for field in fields)
         except ValueError:
             raise ValueError(f"{path}, line {number}: expected two numbers, found '{text[:60]}'.") from None
-        points.append((x - ONE_BASED, y - ONE_BASED))
+        points.append((x, y))
     if not points:
         raise ValueError(f"{path}: there are no landmarks in this file.")
     if declared is not None and declared != len(points):
         raise ValueError(f"{path}: the header announces {declared} points, but {len(points)} follow.")
-    return np.array(points)
+    return [Annotation("", convention.to_ours(np.array(points)))]
 
 
-def write(path: Path, points: Floats) -> None:
-    """Write landmarks `(v, 2)`, 0-based, with the header that other tools expect."""
-    lines = [f"{x + ONE_BASED:.6f} {y + ONE_BASED:.6f}" for x, y in points]
+def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
+    """Write one annotation, with the header that other tools expect."""
+    if len(annotations) != 1:
+        raise ValueError(f"{path}: a .pts file holds one object, and there are {len(annotations)}.")
+    lines = [f"{x:.6f} {y:.6f}" for x, y in convention.to_theirs(annotations[0].points)]
     path.write_text(
         "\n".join(["version: 1", f"n_points: {len(lines)}", "{", *lines, "}", ""]), encoding="utf-8"
     )

@@ -1,0 +1,80 @@
+"""Options that commands share, spelt the same everywhere, and settings from a TOML file."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
+Seed = Annotated[int, typer.Option("--seed", help="Another seed draws other numbers.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings, and every step.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
+    """Take what the file says for what the user did not."""
+    if path is None:
+        return None
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise typer.BadParameter(f"{path}: there is no such file.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise typer.BadParameter(f"{path}: this is not a TOML file ({error}).") from None
+    command = context.command
+    table = content.get(command.name or "", {})
+    if not isinstance(table, dict) or not table:
+        raise typer.BadParameter(f"{path}: there is no table [{command.name}] in this file.")
+    known = {parameter.name for parameter in command.params} - {"settings", "help"}
+    given = {key.replace("-", "_"): _as_typed(value) for key, value in table.items()}
+    unknown = sorted(given.keys() - known)
+    if unknown:
+        raise typer.BadParameter(
+            f"{path}: [{command.name}] has no setting '{unknown[0].replace('_', '-')}'. "
+            f"Known: {', '.join(sorted(str(name).replace('_', '-') for name in known))}."
+        )
+    context.default_map = {**(context.default_map or {}), **given}
+    return path
+
+
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--settings",
+        help="TOML file with settings in a table named after the command; options given here come first.",
+        callback=_read_settings,
+        is_eager=True,
+    ),
+]
+
+
+def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:
+    """Write the settings of a command so that `--settings` reads them; what is None is left out."""
+    lines = [f"# {note}", "", f"[{command}]"]
+    for key, value in settings.items():
+        if value is not None:
+            lines.append(f"{key.replace('_', '-')} = {_toml(value)}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    # A JSON string is a TOML string as well, but for the one character that JSON leaves bare.
+    return json.dumps(str(value)).replace("\x7f", "\\u007f")
+
+
+def _as_typed(value: Any) -> Any:
+    """A value as it would be typed: lists of numbers with commas between them."""
+    if isinstance(value, list) and value and all(isinstance(item, (int, float)) for item in value):
+        return ",".join(map(str, value))
+    return value

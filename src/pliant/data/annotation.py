@@ -1,0 +1,84 @@
+"""Annotations as landmark files have them, and the conventions in which such files count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from pliant.arrays import Float64, Floats, Image
+
+Size = tuple[int, int]
+"""Width and height of an image, in pixels."""
+
+ImageSizes = Callable[[str], Size]
+"""The size of an image by the name that a file gives it; raises a sentence if there is no such image."""
+
+
+@dataclass(frozen=True, eq=False)
+class Annotation:
+    """One object in one image, in our coordinates: 0-based, pixel centres at integers, y downwards.
+
+    `image` is the name as the file has it, empty if the file is beside its image and names none. `points (v, 2)`
+    has nan where a landmark is missing; `names` are the landmarks' names, if they have any. `box` is left, top,
+    right, bottom. `size` is the image's, where the file or its reader knew it. `group` is what must not be torn
+    apart by a split: a person, a video. `pixels` makes the image if the file itself holds it.
+    """
+
+    image: str
+    points: Float64
+    names: tuple[str, ...] = ()
+    box: Float64 | None = None
+    size: Size | None = None
+    group: str = ""
+    pixels: Callable[[], Image] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a file counts.
+
+    `first_pixel` is what the file calls the centre of its first pixel, in pixels: (0, 0) if it counts centres from
+    0, (1, 1) if from 1, (0.5, 0.5) if it measures from the corner. The first pixel is at the top left, and at the
+    bottom left if `y_up`. `unit` says whether numbers are pixels, or shares or percents of the width and height.
+    `reference` says where this is known from.
+    """
+
+    reference: str
+    first_pixel: tuple[float, float] = (0.0, 0.0)
+    unit: Literal["pixels", "share", "percent"] = "pixels"
+    y_up: bool = False
+
+    @property
+    def needs_size(self) -> bool:
+        """Whether nothing can be converted without the size of the image."""
+        return self.y_up or self.unit != "pixels"
+
+    def to_ours(self, points: Floats, size: Size | None = None) -> Float64:
+        """Points `(..., 2)` of a file in our coordinates."""
+        ours = np.asarray(points, dtype=np.float64) * self._unit(size) - self.first_pixel
+        if self.y_up:
+            ours[..., 1] = self._height(size) - 1 - ours[..., 1]
+        return ours
+
+    def to_theirs(self, points: Floats, size: Size | None = None) -> Float64:
+        """Our points `(..., 2)` in the coordinates of the file."""
+        theirs = np.array(points, dtype=np.float64)
+        if self.y_up:
+            theirs[..., 1] = self._height(size) - 1 - theirs[..., 1]
+        return np.asarray((theirs + self.first_pixel) / self._unit(size), dtype=np.float64)
+
+    def _unit(self, size: Size | None) -> Float64:
+        """How many pixels are one unit of the file, along x and y."""
+        if self.unit == "pixels":
+            return np.ones(2)
+        if size is None:
+            raise ValueError(f"the size of the image must be known to count in {self.unit}.")
+        return np.asarray(size) / (100.0 if self.unit == "percent" else 1.0)
+
+    def _height(self, size: Size | None) -> int:
+        if size is None:
+            raise ValueError("the size of the image must be known to count from its lower edge.")
+        return size[1]
