@@ -15,6 +15,9 @@ CONVENTIONS = [
     for convention in (module.CONVENTION, *module.VARIANTS.values())
 ]
 
+EXACT = {"dlib": "dlib:fractions"}
+"""Variants that lose nothing, where the format itself rounds."""
+
 
 @pytest.mark.parametrize(("name", "convention"), CONVENTIONS)
 def test_conventions_are_undone_exactly(name, convention, rng):
@@ -46,7 +49,7 @@ def test_every_format_round_trips(name, seed, tmp_path_factory):
         Annotation(image if module.MANY else "", rng.uniform(0, 400, (count, 2)), size=size)
         for image, size in [("one.jpg", (640, 480)), ("two.jpg", (500, 900))][: 1 + module.MANY]
     ]
-    write_annotations(path, annotations, name)
+    write_annotations(path, annotations, EXACT.get(name, name))
     back = read_annotations_as_if_images_were_there(path, annotations)
     assert [annotation.image for annotation in back] == [annotation.image for annotation in annotations]
     for ours, theirs in zip(annotations, back, strict=True):

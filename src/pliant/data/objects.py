@@ -1,0 +1,73 @@
+"""What annotation tools ask of an object beyond its points: a name for each landmark, and a box around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.data.annotation import Annotation
+
+
+def landmark_names(annotation: Annotation) -> tuple[str, ...]:
+    """The names of the landmarks, or their numbers from 0, of equal length so that they sort."""
+    if annotation.names:
+        return annotation.names
+    count = len(annotation.points)
+    return tuple(f"{index:0{len(str(count - 1))}}" for index in range(count))
+
+
+def shared_names(path: Path, annotations: Sequence[Annotation], format: str) -> tuple[str, ...]:
+    """The names for a file that leaves out missing landmarks: all objects have the same, and each one is seen."""
+    if not annotations:
+        return ()
+    names = landmark_names(annotations[0])
+    for annotation in annotations:
+        if landmark_names(annotation) != names:
+            raise ValueError(
+                f"{path}: {annotation.image} has other landmarks than {annotations[0].image}, and all objects "
+                f"in a file of {format} have the same."
+            )
+    seen = np.any([np.isfinite(annotation.points).all(axis=1) for annotation in annotations], axis=0)
+    for name, somewhere in zip(names, seen, strict=True):
+        if not somewhere:
+            raise ValueError(
+                f"{path}: landmark {name} is missing in every object, and a file of {format} cannot say so."
+            )
+    return names
+
+
+def without_numbers(names: Sequence[str]) -> tuple[str, ...]:
+    """The names, or none if all they do is number the landmarks from 0 or from 1."""
+    for first in (0, 1):
+        if all(name.isdecimal() and int(name) == first + index for index, name in enumerate(names)):
+            return ()
+    return tuple(names)
+
+
+def by_name(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, sorted as a person would: p2 before p10."""
+
+    def key(name: str) -> tuple[list[tuple[int, str]], str]:
+        parts = re.split(r"(\d+)", name)
+        return [(int(part), "") if part.isdecimal() else (0, part) for part in parts], name
+
+    return tuple(sorted(set(names), key=key))
+
+
+def points_by_name(found: Mapping[str, tuple[float, float]], names: Sequence[str]) -> Float64:
+    """Points `(v, 2)` in the order of the names, nan for those that were not found."""
+    return np.array([found.get(name, (np.nan, np.nan)) for name in names], dtype=np.float64).reshape(-1, 2)
+
+
+def box_of(annotation: Annotation) -> Float64:
+    """The box `(4,)`, or else the edges of the pixels that the landmarks span."""
+    if annotation.box is not None:
+        return annotation.box
+    points = annotation.points[np.isfinite(annotation.points).all(axis=1)]
+    if not len(points):
+        raise ValueError(f"{annotation.image}: an object without a box and without landmarks is nowhere.")
+    return np.concatenate([points.min(axis=0) - 0.5, points.max(axis=0) + 0.5])
