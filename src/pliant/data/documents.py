@@ -24,14 +24,14 @@ def read_xml(path: Path) -> tuple[Element, Callable[[Element], str]]:
     """
     parser, builder = expat.ParserCreate(), TreeBuilder()
     lines: dict[Element, int] = {}
+    refused: list[int] = []
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         lines[builder.start(tag, attributes)] = parser.CurrentLineNumber
 
     def refuse(*_: object) -> None:
-        raise ValueError(
-            f"{path}, line {parser.CurrentLineNumber}: a DOCTYPE is not read, as it can define entities: remove it."
-        )
+        refused.append(parser.CurrentLineNumber)
+        raise ValueError
 
     parser.StartElementHandler = start
     parser.EndElementHandler = builder.end
@@ -44,6 +44,12 @@ def read_xml(path: Path) -> tuple[Element, Callable[[Element], str]]:
         raise ValueError(
             f"{path}, line {error.lineno}: this is not XML ({expat.ErrorString(error.code)})."
         ) from None
+    except (ValueError, LookupError) as error:
+        if refused:
+            raise ValueError(
+                f"{path}, line {refused[0]}: a DOCTYPE is not read, as it can define entities: remove it."
+            ) from None
+        raise ValueError(f"{path}: the encoding that this XML declares cannot be read ({error}).") from None
     return builder.close(), lambda element: f"{path}, line {lines[element]}"
 
 

@@ -1,0 +1,392 @@
+"""Files of annotation tools: hand-made samples, damage, and what round-trips beside the points.
+
+All samples speak of an image 8 pixels wide and 4 high. A is the centre of the pixel in column 2 and row 1, (2, 1)
+for us; B is the centre of the last pixel, (7, 3). A tool that counts pixels from 0 writes A as 2, 1. One that
+measures from the corner of the image writes 2.5, 1.5, as a centre is half a pixel from the corner of its pixel, and
+in percent 2.5 / 8 = 31.25 and 1.5 / 4 = 37.5. The box covers columns 1 to 4 and rows 0 to 2: its edges lie half a
+pixel outside the centres of those pixels.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+
+from pliant.data.annotation import Annotation
+from pliant.data.formats import find_format, formats, read_annotations, read_landmarks, write_annotations
+from pliant.data.objects import by_name, without_numbers
+
+SAMPLES = Path(__file__).parent / "samples"
+SAMPLE_OF = {
+    "menpo.ljson": "ljson",
+    "imglab.xml": "dlib",
+    "imm.asf": "asf",
+    "coco.json": "coco",
+    "cvat_images.xml": "cvat",
+    "cvat_video.xml": "cvat",
+    "label_studio.json": "label-studio",
+}
+A, B, MISSING = (2, 1), (7, 3), (np.nan, np.nan)
+BOX = [0.5, -0.5, 4.5, 2.5]
+
+
+def sizes(name):
+    return (8, 4)
+
+
+@pytest.mark.parametrize(("file", "name"), SAMPLE_OF.items())
+def test_each_sample_is_recognised_as_its_own_format_alone(file, name):
+    head = (SAMPLES / file).read_bytes()[:8192]
+    assert [other for other, module in formats().items() if module.recognises(SAMPLES / file, head)] == [name]
+
+
+class TestLjson:
+    def test_sample(self):
+        [face] = read_annotations(SAMPLES / "menpo.ljson")
+        assert_array_equal(face.points, [A, B, MISSING])
+        assert face.names == ("eye", "mouth", "ear")
+        assert face.image == ""
+
+    @pytest.mark.parametrize(
+        "document",
+        [
+            {"version": 2, "labels": [], "landmarks": {"points": [[1, 2], [3, 7], [None, None]]}},
+            {
+                "groups": [
+                    {
+                        "label": "eyes",
+                        "landmarks": [{"point": [1, 2]}, {"point": [3, 7]}],
+                        "connectivity": [],
+                    },
+                    {"label": "rest", "landmarks": [{"point": [5, None]}]},
+                ],
+                "version": 1,
+            },
+        ],
+    )
+    def test_older_versions(self, tmp_path, document):
+        (tmp_path / "a.ljson").write_text(json.dumps(document))
+        [face] = read_annotations(tmp_path / "a.ljson")
+        assert_array_equal(face.points, [A, B, MISSING])
+        assert face.names == ()
+
+    def test_several_objects_are_groups(self, tmp_path):
+        two = [Annotation("", np.array([A])), Annotation("", np.array([B]))]
+        write_annotations(tmp_path / "a.ljson", two)
+        assert_array_equal([face.points for face in read_annotations(tmp_path / "a.ljson")], [[A], [B]])
+        assert json.loads((tmp_path / "a.ljson").read_text())["version"] == 3
+
+
+class TestDlib:
+    def test_sample(self):
+        first, second, third = read_annotations(SAMPLES / "imglab.xml")
+        assert_array_equal(first.points, [A, B])
+        assert first.names == ("9", "10")
+        assert_array_equal(first.box, BOX)
+        assert (first.image, first.size) == ("one.png", (8, 4))
+        assert_array_equal(second.points, [MISSING, (0, 0)])
+        assert_array_equal(third.points, [(5, 2), MISSING])
+        assert (third.image, third.size) == ("größe.png", None)
+
+    def test_whole_numbers_are_written_as_dlib_reads_no_others(self, tmp_path):
+        face = Annotation("a.png", np.array([(2.4, 0.6), (-0.2, 9.5)]), box=np.array([0.3, -0.5, 4.6, 2.5]))
+        write_annotations(tmp_path / "a.xml", [face])
+        assert "." not in (tmp_path / "a.xml").read_text().split("<images>")[1].replace("a.png", "")
+        [back] = read_annotations(tmp_path / "a.xml")
+        assert_array_equal(back.points, [(2, 1), (0, 10)])
+        assert_array_equal(back.box, BOX)
+        assert back.names == ()
+        write_annotations(tmp_path / "b.xml", [face], "dlib:fractions")
+        [exact] = read_annotations(tmp_path / "b.xml")
+        assert_allclose(exact.points, face.points)
+        assert_allclose(exact.box, face.box)
+
+    def test_an_object_without_a_box_gets_that_of_its_pixels(self, tmp_path):
+        write_annotations(tmp_path / "a.xml", [Annotation("a.png", np.array([A, B]))])
+        assert_array_equal(read_annotations(tmp_path / "a.xml")[0].box, [1.5, 0.5, 7.5, 3.5])
+
+
+class TestAsf:
+    """x is 2 / 8 = 0.25 and 7 / 8 = 0.875 of the width, y 1 / 4 and 3 / 4 of the height."""
+
+    def test_sample(self, tmp_path):
+        shutil.copy(SAMPLES / "imm.asf", tmp_path / "one.asf")
+        Image.new("L", (8, 4)).save(tmp_path / "one.png")
+        [face] = read_annotations(tmp_path / "one.asf")
+        assert_array_equal(face.points, [A, B, (0, 0)])
+        assert (face.image, face.size) == ("one.png", (8, 4))
+        assert_array_equal(read_landmarks(tmp_path / "one.asf"), face.points)
+
+    def test_the_host_image_is_written(self, tmp_path):
+        write_annotations(tmp_path / "a.asf", [Annotation("faces/one.png", np.array([A, B]), size=(8, 4))])
+        assert (tmp_path / "a.asf").read_text().splitlines()[-1] == "faces/one.png"
+
+    def test_without_the_image_nothing_can_be_said(self, tmp_path):
+        shutil.copy(SAMPLES / "imm.asf", tmp_path)
+        with pytest.raises(ValueError, match="imm.asf: the image one.png is not in"):
+            read_annotations(tmp_path / "imm.asf")
+        with pytest.raises(ValueError, match="a.asf: asf needs the size"):
+            write_annotations(tmp_path / "a.asf", [Annotation("", np.array([A, B]))])
+
+    def test_missing_landmarks_are_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="a.asf: landmark 1 is missing"):
+            write_annotations(tmp_path / "a.asf", [Annotation("", np.array([A, MISSING]), size=(8, 4))])
+
+
+class TestCoco:
+    def test_sample(self):
+        first, second = read_annotations(SAMPLES / "coco.json")
+        assert_array_equal(first.points, [A, B, MISSING])
+        assert first.names == ("eye", "mouth", "ear")
+        assert_array_equal(first.box, BOX)
+        assert (first.image, first.size) == ("one.png", (8, 4))
+        assert_array_equal(second.points, [MISSING, MISSING, (0, 0)])
+        assert (second.image, second.size, second.box) == ("two.png", None, None)
+
+    def test_from_the_corner(self, tmp_path):
+        first, _ = read_annotations(SAMPLES / "coco.json", "coco:corner")
+        assert_array_equal(first.points, [(1.5, 0.5), (6.5, 2.5), MISSING])
+        assert_array_equal(first.box, BOX)
+
+    def test_what_other_tools_need_is_written(self, tmp_path):
+        faces = [
+            Annotation("a.png", np.array([A, MISSING]), ("eye", "ear"), np.array(BOX), (8, 4)),
+            Annotation("a.png", np.array([A, B, B])),
+        ]
+        write_annotations(tmp_path / "a.json", faces)
+        document = json.loads((tmp_path / "a.json").read_text())
+        assert document["images"] == [{"id": 1, "file_name": "a.png", "width": 8, "height": 4}]
+        assert [category["keypoints"] for category in document["categories"]] == [
+            ["eye", "ear"],
+            ["0", "1", "2"],
+        ]
+        first, second = document["annotations"]
+        assert first["keypoints"] == [2, 1, 2, 0, 0, 0]
+        assert (first["num_keypoints"], first["bbox"], first["area"]) == (1, [1, 0, 4, 3], 12)
+        assert (second["category_id"], second["bbox"]) == (2, [2, 1, 6, 3])
+
+
+class TestCvat:
+    def test_images(self):
+        points, first, second, bird = read_annotations(SAMPLES / "cvat_images.xml")
+        assert_array_equal(points.points, [A, B, (-0.5, -0.5)])
+        assert (points.image, points.size, points.names, points.box) == ("one.png", (8, 4), (), None)
+        assert_array_equal(first.points, [A, MISSING])
+        assert first.names == second.names == ("eye", "mouth")
+        assert_array_equal(first.box, BOX)
+        assert_array_equal(second.points, [(7.5, 3.5), B])
+        assert second.box is None
+        assert_array_equal(bird.points, [A, B])
+        assert bird.names == ("beak", "tail")
+
+    def test_video(self):
+        first, second, hand = read_annotations(SAMPLES / "cvat_video.xml")
+        assert_array_equal(first.points, [A, MISSING])
+        assert_array_equal(second.points, [B, (0, 0)])
+        assert_array_equal(hand.points, [(1, 1), (2, 2)])
+        assert [item.image for item in (first, second, hand)] == [
+            "frame_000000.PNG",
+            "frame_000012.PNG",
+            "frame_000012.PNG",
+        ]
+        assert {item.group for item in (first, second, hand)} == {"walk.mp4"}
+        assert {item.size for item in (first, second, hand)} == {(8, 4)}
+
+    def test_indices_of_pixels(self):
+        first = read_annotations(SAMPLES / "cvat_images.xml", "cvat:0-based")[0]
+        assert_array_equal(first.points[0], (2.5, 1.5))
+
+
+class TestLabelStudio:
+    def test_sample(self):
+        module, convention = find_format("label-studio")
+        first, second = module.read(SAMPLES / "label_studio.json", convention, sizes)
+        assert_allclose(first.points, [A, B])
+        assert first.names == ("eye", "mouth")
+        assert_allclose(first.box, BOX)
+        assert_allclose(second.points, [MISSING, (-0.5, 3.5)])
+        assert second.image == "faces/two.png"
+        assert first.size == second.size == (8, 4)
+
+    @pytest.mark.parametrize("there", ["0a1b2c3d-one.png", "one.png"])
+    def test_uploads_are_found_with_and_without_the_prefix_they_got(self, tmp_path, there):
+        Image.new("L", (8, 4)).save(tmp_path / there)
+        assert read_annotations(SAMPLES / "label_studio.json", images=tmp_path)[0].image == there
+
+    def test_several_objects_in_one_image(self, tmp_path):
+        faces = [Annotation("a.png", np.array([A, B]), size=(8, 4)) for _ in range(2)]
+        write_annotations(tmp_path / "a.json", faces, "label-studio")
+        back = read_annotations(tmp_path / "a.json")
+        assert len(back) == 2
+        assert_allclose(back[1].points, [A, B])
+        assert_allclose(back[1].box, [1.5, 0.5, 7.5, 3.5])
+
+
+BOXED = ["dlib", "coco", "cvat", "label-studio"]
+
+
+@pytest.mark.parametrize("name", [*BOXED, "ljson"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_missing_landmarks_names_and_boxes_round_trip(name, data, tmp_path_factory):
+    """Some landmarks are missing in one object or the other, never in both; several objects are in one image."""
+    module = formats()[name]
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    count = data.draw(st.integers(2, 12))
+    named = data.draw(st.booleans())
+    names = tuple(f"mark <{index:02}> & 'é'" for index in range(count)) if named else ()
+    hidden = rng.integers(0, 3, count)
+    hidden[:2] = 0, 1
+    objects = []
+    for index in range(2 if module.MANY else 1):
+        points = rng.uniform(0, 400, (count, 2))
+        points[hidden == index] = np.nan
+        box = np.array([0, 0, 100, 50]) + rng.uniform(0, 9, 4) if name in BOXED else None
+        objects.append(Annotation("a.jpg" if module.MANY else "", points, names, box, (640, 480)))
+    path = tmp_path_factory.mktemp("round") / f"a{module.EXTENSIONS[0]}"
+    write_annotations(path, objects, {"dlib": "dlib:fractions"}.get(name, name))
+    back = read_annotations(path)
+    for ours, theirs in zip(objects, back, strict=True):
+        assert_allclose(theirs.points, ours.points, atol=1e-4)
+        assert theirs.names == names
+        if ours.box is not None:
+            assert_allclose(theirs.box, ours.box, atol=1e-4)
+        assert theirs.size == (ours.size if module.MANY else None)
+
+
+@pytest.mark.parametrize("name", ["dlib", "label-studio"])
+def test_what_a_file_that_leaves_out_missing_landmarks_cannot_hold(name, tmp_path):
+    ending = formats()[name].EXTENSIONS[0]
+    gone = [Annotation("a.png", np.array([A, MISSING]), size=(8, 4))]
+    with pytest.raises(ValueError, match=f"a{ending}: landmark 1 is missing in every object"):
+        write_annotations(tmp_path / f"a{ending}", gone, name)
+    other = [
+        Annotation("a.png", np.array([A, B]), size=(8, 4)),
+        Annotation("b.png", np.array([A]), size=(8, 4)),
+    ]
+    with pytest.raises(ValueError, match="b.png has other landmarks than a.png"):
+        write_annotations(tmp_path / f"a{ending}", other, name)
+
+
+@pytest.mark.parametrize("name", BOXED)
+def test_files_that_name_images_need_their_names(name, tmp_path):
+    with pytest.raises(ValueError, match="a.out: .* name.* images, and these landmarks are of none"):
+        write_annotations(tmp_path / "a.out", [Annotation("", np.array([A, B]), size=(8, 4))], name)
+
+
+IMAGE = '<annotations><image name="a.png">\n{}</image></annotations>'
+TASK = '[{{"id": 3, "data": {{"image": "a.png"}}, "annotations": [{{"result": [{}]}}]}}]'
+KEYPOINT = '{{"id": "k", "type": "keypointlabels", "original_width": 8, "original_height": 4, "value": {}}}'
+ONE = KEYPOINT.format('{"x": 1, "y": 1, "keypointlabels": ["eye"]}')
+DAMAGE = [
+    ("ljson", '{"version": 9, "landmarks": 0}', "LJSON of version 9 is not known"),
+    ("ljson", '{"version": 2,\n "landmarks"', "a, line 2: this is not JSON"),
+    ("ljson", '{"version": 2, "landmarks": {}}', "there is no 'points'"),
+    ("ljson", '{"version": 2, "landmarks": {"points": [[1, 2], [3]]}}', "not all pairs of numbers"),
+    ("ljson", '{"version": 2, "landmarks": {"points": [[1, 2, 3]]}}', r"expected points \[y, x\]"),
+    ("ljson", '{"version": 3, "groups": {"b": 7}}', "a, group b: expected an object with 'landmarks'"),
+    ("ljson", '{"version": 3, "groups": {}}', "no landmarks"),
+    ("dlib", "<dataset><images>", "a, line 1: this is not XML"),
+    ("dlib", "<dataset><images/></dataset>", "no box in this file has parts"),
+    ("dlib", "<dataset>\n<image/></dataset>", "a, line 2: <image> has no 'file'"),
+    (
+        "dlib",
+        "<dataset><image file='b'><box>\n<part name='1' x='q' y='2'/></box></image></dataset>",
+        "line 2: x='q'",
+    ),
+    (
+        "dlib",
+        "<dataset><image file='b'><box>\n<part name='1' x='1' y='2'/>\n<part name='1' x='1' y='2'/></box></image>"
+        "</dataset>",
+        "line 3: part '1' occurs twice",
+    ),
+    (
+        "asf",
+        "# c\n2\n0 4 .1 .1 0 0 0\n0 4 .1 x 0 0 0\nhost.jpg",
+        "a, line 4: expected a point of seven numbers",
+    ),
+    ("asf", "2\n0 4 .1 .1 0 0 0\n", "2 points are announced, but 1 lines follow"),
+    ("asf", "two\n", "should say how many points"),
+    ("coco", '{"images": [], "annotations": []}', "no object in this file has keypoints"),
+    ("coco", '{"images": [{"name": 1}], "annotations": []}', "a, images: there is no 'id'"),
+    (
+        "coco",
+        '{"images": [], "annotations": [{"id": 5, "image_id": 3, "keypoints": [1, 2, 2]}]}',
+        "annotation 5: .*id 3",
+    ),
+    (
+        "coco",
+        '{"images": [{"id": 3}], "annotations": [{"id": 5, "image_id": 3, "keypoints": [1, 2]}]}',
+        "annotation 5: the keypoints are not all x, y, v",
+    ),
+    (
+        "cvat",
+        IMAGE.format('<points label="b" points="1,2;3"/>'),
+        "a, line 2: expected points x,y;x,y, found '3'",
+    ),
+    ("cvat", IMAGE.format('<points label="b"/>'), "a, line 2: <points> has no 'points'"),
+    ("cvat", IMAGE.format('<points label="b" points="1,2"/>\n' * 2), "a, line 3: there are two points 'b'"),
+    ("cvat", IMAGE.format(""), "nothing in this file has points"),
+    ("label-studio", '{"a": 1}', "expected a list of tasks"),
+    ("label-studio", '[{"id": 3, "kp": [{"keypointlabels": ["eye"]}]}]', "a, task 3: .* not as JSON-MIN"),
+    ("label-studio", TASK.format(f"{ONE}, {ONE}"), "task 3, region k: there are two keypoints 'eye'"),
+    ("label-studio", TASK.format(KEYPOINT.format('{"x": "1"}')), "region k: 'x' should be a number, not '1'"),
+    ("label-studio", TASK.format(""), "no task in this file has keypoints"),
+    (
+        "label-studio",
+        TASK.format(ONE.replace('"value"', '"image_rotation": 90, "value"')),
+        "region k: .* was turned",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), DAMAGE)
+def test_damage_gets_a_sentence_that_says_where(name, text, sentence, tmp_path):
+    (tmp_path / "a").write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=sentence) as error:
+        read_annotations(tmp_path / "a", name)
+    assert str(error.value).startswith(str(tmp_path / "a"))
+
+
+@pytest.mark.parametrize("root", ["dataset", "annotations"])
+def test_entities_are_refused_before_they_grow(root, tmp_path):
+    """Ten entities, each of which is ten times the one before."""
+    entities = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 10))
+    bomb = f'<?xml version="1.0"?>\n<!DOCTYPE d [<!ENTITY e0 "ha">{entities}]>\n<{root}>&e9;</{root}>'
+    (tmp_path / "a.xml").write_text(bomb)
+    with pytest.raises(ValueError, match="a.xml, line 2: a DOCTYPE is not read"):
+        read_annotations(tmp_path / "a.xml")
+
+
+@pytest.mark.parametrize(("file", "name"), SAMPLE_OF.items())
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_damage_is_a_sentence_or_is_read(file, name, data, tmp_path_factory):
+    """A piece of a sample is replaced by something else: no error but one that names the file."""
+    text = (SAMPLES / file).read_text(encoding="utf-8")
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, min(start + 40, len(text))))
+    piece = data.draw(st.sampled_from(["", "null", "-1", "[]", "{}", '"', "<", "0", ",", "nan", "\x00", "é"]))
+    path = tmp_path_factory.mktemp("damage") / file
+    path.write_text(text[:start] + piece + text[end:], encoding="utf-8")
+    module, convention = find_format(name)
+    try:
+        annotations = module.read(path, convention, sizes)
+    except ValueError as error:
+        problem = str(error)
+    else:
+        problem = f"{path}: none"
+        assert all(annotation.points.shape[1:] == (2,) for annotation in annotations)
+    assert problem.startswith(str(path))
+
+
+def test_names_sort_as_a_person_would():
+    assert by_name(["p10", "p2", "p2", "a", "1", "01"]) == ("01", "1", "a", "p2", "p10")
+    assert without_numbers(["00", "01", "02"]) == without_numbers(["1", "2", "3"]) == ()
+    assert without_numbers(["1", "3"]) == ("1", "3")
