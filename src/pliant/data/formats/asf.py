@@ -23,8 +23,8 @@ EXTENSIONS = (".asf",)
 MANY = False
 
 CONVENTION = Convention(
-    reference="M. B. Stegmann, AAM-API 2003, CAAMShape::Rel2Abs: the index of a pixel, from 0, divided by the "
-    "width and height",
+    reference="M. B. Stegmann, AAM-API, CAAMShape::Rel2Abs (read in its port in MIPAV): a pixel coordinate over "
+    "the width and height; where the first pixel lies is not said, its index 0 is taken for its centre",
     unit="share",
 )
 VARIANTS: Mapping[str, Convention] = {}

@@ -31,7 +31,7 @@ CONVENTION = Convention(
 )
 VARIANTS: Mapping[str, Convention] = {
     "corner": Convention(
-        reference="exports of tools that measure from the corner and do not convert (CVAT, Label Studio)",
+        reference="exports of tools that measure from the corner of the image and do not convert",
         first_pixel=(0.5, 0.5),
     )
 }

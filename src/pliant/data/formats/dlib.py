@@ -26,13 +26,13 @@ EXTENSIONS = (".xml",)
 MANY = True
 
 CONVENTION = Convention(
-    reference="dlib 19, image_dataset_metadata.cpp: the index of a pixel, from 0; whole numbers, as dlib reads "
+    reference="dlib, image_dataset_metadata.cpp: the index of a pixel, from 0; whole numbers, as dlib reads "
     "no others (string_cast<long>), so fractions are rounded in writing"
 )
 VARIANTS: Mapping[str, Convention] = {
     "fractions": Convention(
-        reference="files of other tools (imglab of NaturalIntelligence) that keep fractions of a pixel, which "
-        "dlib itself refuses"
+        reference="files of other tools (NaturalIntelligence/imglab, issue 56) that keep fractions of a pixel, "
+        "which dlib itself refuses"
     )
 }
 

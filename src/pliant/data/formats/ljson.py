@@ -25,7 +25,7 @@ EXTENSIONS = (".ljson",)
 MANY = False
 
 CONVENTION = Convention(
-    reference="menpo 0.11, menpo/io/input/landmark.py: [y, x] as pixels are indexed, from 0 (its reader of .pts "
+    reference="menpo, menpo/io/input/landmark.py: [y, x] as pixels are indexed, from 0 (its reader of .pts "
     "takes 1 off); centres at integers, as its images are sampled"
 )
 VARIANTS: Mapping[str, Convention] = {}
