@@ -113,8 +113,9 @@ def landmarks_in(row: Sequence[str], columns: Sequence[tuple[int, int]], path: P
 
 
 def unnumbered(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of landmarks, or none if they are 0, 1, 2, ... and so say nothing."""
-    return () if list(names) == [str(i) for i in range(len(names))] else tuple(names)
+    """The names of landmarks, or none if they are 0, 1, 2, ... or 1, 2, 3, ... and so say nothing."""
+    counted = [[str(first + i) for i in range(len(names))] for first in (0, 1)]
+    return () if list(names) in counted else tuple(names)
 
 
 def names_in_common(path: Path, annotations: Sequence[Annotation]) -> tuple[str, ...]:

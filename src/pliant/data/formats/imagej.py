@@ -1,8 +1,8 @@
 """Points of ImageJ, read and written by roifile (`pip install 'pliant[imagej]'`).
 
-A `.roi` of the point or multi-point tool lies beside its image. A `.zip` of the ROI Manager is read too, where it is
-named: its ROIs together are the landmarks of one image, in their order. ROIs of one point each name their landmarks,
-unless ImageJ made up the name from the position.
+A `.roi` of the point or multi-point tool lies beside its image. A `.zip` of the ROI Manager is read too,
+where a user names it: its ROIs together are the landmarks of one image, in their order. ROIs of one point each name
+their landmarks, unless ImageJ made up the name from the position.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     slices = {(roi.position, roi.z_position, roi.t_position) for _, roi in rois}
     if len(slices) > 1:
         raise ValueError(
-            f"{path}: the points lie in several slices of a stack, and pliant reads those of one image."
+            f"{path}: the points lie in several slices of a stack: pliant reads those of one image."
         )
     names = tuple(roi.name or Path(name).stem for name, roi in rois)
     named = all(len(some) == 1 for some in points) and not any(map(_MADE_UP.fullmatch, names))

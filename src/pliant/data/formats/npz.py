@@ -33,11 +33,10 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation a row; arrays of Python objects are never unpickled."""
-    arrays: dict[str, NDArray[Any]] = {}
+    arrays: dict[str, NDArray[Any]]
     try:
-        with np.load(path, allow_pickle=False) as file:
-            for key in file.files:
-                arrays[key] = file[key]
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as members:
+            arrays = dict(members.items())
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{path}: these arrays cannot be read ({error}). Names must be text: np.array(names, dtype=str)."

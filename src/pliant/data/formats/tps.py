@@ -27,8 +27,8 @@ EXTENSIONS = (".tps",)
 MANY = True
 
 CONVENTION = Convention(
-    reference="tpsDig counts from the lower left and does not say where in the pixel; StereoMorph (TPSToShapes) and "
-    "ml-morph turn its y into height - y from the top",
+    reference="tpsDig counts from the lower left and leaves open where in the pixel; StereoMorph (TPSToShapes) "
+    "and ml-morph turn its y into height - y from the top",
     first_pixel=(0.0, 1.0),
     y_up=True,
 )

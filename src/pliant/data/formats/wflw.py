@@ -25,8 +25,8 @@ EXTENSIONS = (".txt",)
 MANY = True
 
 CONVENTION = Convention(
-    reference="WFLW (Wu et al. 2018): its README names the fields and does not say what 0 is; taken to be the centre "
-    "of the first pixel, as HRNet's reader takes it"
+    reference="WFLW (Wu et al. 2018): its README names the fields and does not say what 0 is; taken to be the "
+    "centre of the first pixel, as HRNet's reader takes it"
 )
 VARIANTS: Mapping[str, Convention] = {}
 
