@@ -49,9 +49,10 @@ def first_rows(head: bytes) -> list[list[str]]:
     return [[field.strip() for field in row] for row in rows if row]
 
 
-def write_rows(path: Path, rows: Iterable[Sequence[str]]) -> None:
-    """Write a table with commas, quoted where a field has some itself."""
+def write_rows(path: Path, rows: Iterable[Sequence[str]], head: str = "") -> None:
+    """Write a table with commas, quoted where a field has some itself, under the lines of a `head`."""
     with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(head)
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 

@@ -6,6 +6,7 @@ lacks, or whose x or y is empty, is missing. Landmarks come in the order of thei
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -73,8 +74,10 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     images = [annotation.image for annotation in annotations]
     several, grouped = len(set(images)) < len(images), any(annotation.group for annotation in annotations)
     rows = [["image", *(["object"] if several else []), *(["group"] if grouped else []), *_COLUMNS[1:]]]
-    for count, annotation in enumerate(annotations):
-        label = [str(images[:count].count(annotation.image))] if several else []
+    seen: Counter[str] = Counter()
+    for annotation in annotations:
+        label = [str(seen[annotation.image])] if several else []
+        seen[annotation.image] += 1
         label += [annotation.group] if grouped else []
         names = annotation.names or [str(i) for i in range(len(annotation.points))]
         for name, point in zip(names, convention.to_theirs(annotation.points).tolist(), strict=True):

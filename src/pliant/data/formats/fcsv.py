@@ -90,9 +90,8 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         rows.append(
             [str(i + 1), *place, "0", "0", "0", "1", shown, shown, "0", names[i], "", "", str(status), "0"]
         )
-    write_rows(path, rows)
-    header = (
+    head = (
         "# Markups fiducial file version = 5.2\n# CoordinateSystem = LPS\n"
         "# columns = id,x,y,z,ow,ox,oy,oz,vis,sel,lock,label,desc,associatedNodeID\n"
     )
-    path.write_text(header + path.read_text(encoding="utf-8"), encoding="utf-8")
+    write_rows(path, rows, head)

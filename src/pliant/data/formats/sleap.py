@@ -57,19 +57,17 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     """Write a list of images with their instances; groups, boxes and pixels are not kept."""
     sleap_io = _library(path)
     skeleton = sleap_io.Skeleton(list(names_in_common(path, annotations)))
-    images = list(dict.fromkeys(annotation.image for annotation in annotations))
+    instances: dict[str, list[Any]] = {}
+    for annotation in annotations:
+        points = convention.to_theirs(annotation.points)
+        instances.setdefault(annotation.image, []).append(
+            sleap_io.Instance.from_numpy(points, skeleton=skeleton)
+        )
+    images = list(instances)
     described = {"type": "ImageVideo", "filename": images[0], "filenames": images}
     video = sleap_io.Video(filename=images, backend_metadata=described, open_backend=False)
     frames = [
-        sleap_io.LabeledFrame(
-            video=video,
-            frame_idx=number,
-            instances=[
-                sleap_io.Instance.from_numpy(convention.to_theirs(annotation.points), skeleton=skeleton)
-                for annotation in annotations
-                if annotation.image == image
-            ],
-        )
+        sleap_io.LabeledFrame(video=video, frame_idx=number, instances=instances[image])
         for number, image in enumerate(images)
     ]
     labels = sleap_io.Labels(frames, videos=[video], skeletons=[skeleton])

@@ -30,7 +30,7 @@ CONVENTION = Convention(
 )
 VARIANTS: Mapping[str, Convention] = {}
 
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
 _LINE = re.compile(rf"\s*((?:{_NUMBER}[ \t]+){{6,}})(\S.*?)\s*")
 
 
