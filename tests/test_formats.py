@@ -44,14 +44,15 @@ def test_every_format_round_trips(name, seed, tmp_path_factory):
     """Two objects in images of different sizes, or one if a file of this format holds no more."""
     module, rng = formats()[name], np.random.default_rng(seed)
     path = tmp_path_factory.mktemp("round") / f"a{module.EXTENSIONS[0]}"
-    count = int(rng.integers(3, 20))
+    count, square = int(rng.integers(3, 20)), lambda: np.zeros((96, 96), np.uint8)
     annotations = [
-        Annotation(image if module.MANY else "", rng.uniform(0, 400, (count, 2)), size=size)
+        Annotation(image if module.MANY else "", rng.uniform(0, 400, (count, 2)), size=size, pixels=square)
         for image, size in [("one.jpg", (640, 480)), ("two.jpg", (500, 900))][: 1 + module.MANY]
     ]
     write_annotations(path, annotations, EXACT.get(name, name))
     back = read_annotations_as_if_images_were_there(path, annotations)
-    assert [annotation.image for annotation in back] == [annotation.image for annotation in annotations]
+    if name != "kaggle":  # which holds the images themselves, and no names
+        assert [annotation.image for annotation in back] == [annotation.image for annotation in annotations]
     for ours, theirs in zip(annotations, back, strict=True):
         assert_allclose(theirs.points, ours.points, atol=1e-4)
 

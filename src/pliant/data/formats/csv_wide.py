@@ -1,0 +1,93 @@
+"""A table with one row an object: `image,x0,y0,x1,y1,...` or `image,nose_x,nose_y,...`, and perhaps `group`.
+
+An empty field, `nan` or `NA` is a missing landmark. Further columns are ignored. Fields may be separated by
+semicolons or tabs. Landmarks that are numbered are put in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.tables import (
+    first_rows,
+    is_landmark_column,
+    landmark_columns,
+    landmarks_in,
+    names_in_common,
+    number_text,
+    read_rows,
+    write_rows,
+)
+
+NAME = "csv"
+EXTENSIONS = (".csv",)
+MANY = True
+
+CONVENTION = Convention(
+    reference="pliant's own, that of NumPy and OpenCV: the centre of the first pixel is (0, 0)"
+)
+VARIANTS: Mapping[str, Convention] = {
+    "1-based": Convention(
+        reference="tables made in MATLAB or R: the centre of the first pixel is (1, 1)",
+        first_pixel=(1.0, 1.0),
+    )
+}
+
+_IMAGE = ("image", "image_name", "image_path", "filename", "file_name", "file", "path", "name", "id")
+"""What the column of the image may be called, in any case of letters; the first of them that is there counts."""
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """A header with an image and coordinates, where the image is a name and not a list of pixels."""
+    rows = first_rows(head)
+    if not rows or not any(map(is_landmark_column, rows[0])):
+        return False
+    column = _image_column(rows[0])
+    first = rows[1][column] if column is not None and len(rows) > 1 and column < len(rows[1]) else ""
+    return column is not None and not _is_pixels(first)
+
+
+def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
+    """An annotation a row."""
+    rows = read_rows(path)
+    _, header = next(rows, (1, []))
+    names, columns = landmark_columns(header, path)
+    image = _image_column(header)
+    if image is None:
+        raise ValueError(f"{path}, line 1: no column is called image, so that nobody knows whose these are.")
+    group = [title.lower() for title in header].index("group") if "group" in map(str.lower, header) else None
+    annotations = []
+    for line, row in rows:
+        if len(row) != len(header):
+            raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {len(header)} titles.")
+        points = convention.to_ours(landmarks_in(row, columns, path, line))
+        annotations.append(
+            Annotation(row[image], points, names, group=row[group] if group is not None else "")
+        )
+    if not annotations:
+        raise ValueError(f"{path}: there are no rows in this table.")
+    return annotations
+
+
+def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
+    """Write a row an object; landmarks without names are numbered from 0."""
+    names = names_in_common(path, annotations)
+    numbered = not annotations[0].names
+    titles = [f"{axis}{name}" if numbered else f"{name}_{axis}" for name in names for axis in "xy"]
+    grouped = any(annotation.group for annotation in annotations)
+    rows = [["image", *(["group"] if grouped else []), *titles]]
+    for annotation in annotations:
+        values = convention.to_theirs(annotation.points).ravel().tolist()
+        rows.append([annotation.image, *([annotation.group] if grouped else []), *map(number_text, values)])
+    write_rows(path, rows)
+
+
+def _image_column(header: Sequence[str]) -> int | None:
+    titles = [title.lower() for title in header]
+    return next((titles.index(name) for name in _IMAGE if name in titles), None)
+
+
+def _is_pixels(text: str) -> bool:
+    return len(text.split()) > 8 and text.replace(" ", "").isdigit()

@@ -1,0 +1,102 @@
+"""SLEAP's `.slp`, read and written by sleap-io (`pip install 'pliant[sleap]'`).
+
+What a person has placed is read; predictions are not. A frame of a video is an image of its own, called after the
+video and the frame's number, and the video is its group. Frames that the file holds itself, or that a video shows,
+come with their pixels; those of a list of images are named as the list has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.arrays import Image
+from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.images import ImageError
+from pliant.data.tables import names_in_common, unnumbered
+
+NAME = "sleap"
+EXTENSIONS = (".slp",)
+MANY = True
+
+CONVENTION = Convention(
+    reference="SLEAP's labels since format 1.1: midpixel coordinates, the corner of the image is (-0.5, -0.5); "
+    "sleap-io takes half a pixel off older ones"
+)
+VARIANTS: Mapping[str, Convention] = {}
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """An HDF5 file with SLEAP's ending."""
+    return head.startswith(b"\x89HDF\r\n\x1a\n") and path.suffix.lower() in EXTENSIONS
+
+
+def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
+    """An annotation for each instance that a person has placed, in the order of the frames."""
+    sleap_io = _library(path)
+    try:
+        labels = sleap_io.load_slp(str(path))
+    except (OSError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: this file cannot be read ({error}).") from None
+    annotations = []
+    for frame in labels.labeled_frames:
+        image, group, pixels = _frame(path, frame.video, int(frame.frame_idx))
+        for instance in frame.user_instances:
+            points = convention.to_ours(np.asarray(instance.numpy(), dtype=np.float64))
+            names = unnumbered(list(instance.skeleton.node_names))
+            annotations.append(Annotation(image, points, names, group=group, pixels=pixels))
+    if not annotations:
+        raise ValueError(f"{path}: nobody has placed an instance in this file; predictions are not read.")
+    return annotations
+
+
+def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
+    """Write a list of images with their instances; groups, boxes and pixels are not kept."""
+    sleap_io = _library(path)
+    skeleton = sleap_io.Skeleton(list(names_in_common(path, annotations)))
+    instances: dict[str, list[Any]] = {}
+    for annotation in annotations:
+        points = convention.to_theirs(annotation.points)
+        instances.setdefault(annotation.image, []).append(
+            sleap_io.Instance.from_numpy(points, skeleton=skeleton)
+        )
+    images = list(instances)
+    described = {"type": "ImageVideo", "filename": images[0], "filenames": images}
+    video = sleap_io.Video(filename=images, backend_metadata=described, open_backend=False)
+    frames = [
+        sleap_io.LabeledFrame(video=video, frame_idx=number, instances=instances[image])
+        for number, image in enumerate(images)
+    ]
+    labels = sleap_io.Labels(frames, videos=[video], skeletons=[skeleton])
+    sleap_io.save_slp(labels, str(path), embed=False)
+
+
+def _library(path: Path) -> Any:
+    try:
+        import sleap_io
+    except ImportError:
+        raise ValueError(f"{path}: SLEAP's files need sleap-io: pip install 'pliant[sleap]'.") from None
+    return sleap_io
+
+
+def _frame(path: Path, video: Any, number: int) -> tuple[str, str, Callable[[], Image] | None]:
+    """Name, group and pixels of a frame; pixels are None if it is an image file."""
+    if isinstance(video.filename, list):
+        return str(video.filename[number]), "", None
+
+    def pixels() -> Image:
+        try:
+            return np.asarray(video[number])
+        except (OSError, IndexError, KeyError, ValueError) as error:
+            raise ImageError(
+                f"{path}: frame {number} of {video.filename} cannot be read ({error})."
+            ) from None
+
+    source = video.source_video
+    if source is not None and isinstance(source.filename, list):
+        return str(source.filename[number]), "", pixels
+    name = str(video.filename if source is None else source.filename).replace("\\", "/").rpartition("/")[2]
+    return f"{Path(name).stem} {number:06d}", name, pixels

@@ -1,0 +1,155 @@
+"""Tables of text: rows with the number of their line, numbers that may be missing, columns that are landmarks."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.data.annotation import Annotation
+
+_MISSING = ("", "nan", "na", "n/a", "null", "none")
+_NUMBERED = re.compile(r"([xy])_?(\d+)", re.IGNORECASE)
+_NAMED = re.compile(r"(.+)[_. ]([xy])", re.IGNORECASE)
+
+
+def read_rows(path: Path, delimiter: str = "") -> Iterator[tuple[int, list[str]]]:
+    """The rows of a table with the lines where they end; empty rows are left out.
+
+    Without a `delimiter` it is the comma, semicolon or tab that the first line has most of.
+    """
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        try:
+            if not delimiter:
+                delimiter = _delimiter(file.readline())
+                file.seek(0)
+            rows = csv.reader(file, delimiter=delimiter)
+            for row in rows:
+                if any(field.strip() for field in row):
+                    yield rows.line_num, [field.strip() for field in row]
+        except UnicodeDecodeError:
+            raise ValueError(f"{path}: this is not text in UTF-8: save the table in that encoding.") from None
+        except csv.Error as error:
+            raise ValueError(f"{path}, line {rows.line_num}: this is no row of a table ({error}).") from None
+
+
+def first_rows(head: bytes) -> list[list[str]]:
+    """The rows that begin in the first bytes of a file, the last one perhaps cut off; none if it is no table."""
+    text = head.decode("utf-8", errors="replace").lstrip("\ufeff")
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text.split("\n", 1)[0])))
+    except csv.Error:
+        return []
+    return [[field.strip() for field in row] for row in rows if row]
+
+
+def write_rows(path: Path, rows: Iterable[Sequence[str]], head: str = "") -> None:
+    """Write a table with commas, quoted where a field has some itself, under the lines of a `head`."""
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.write(head)
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def number(text: str, path: Path, line: int) -> float:
+    """The number in a field, nan if it is missing."""
+    if text.lower() in _MISSING:
+        return math.nan
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.inf
+    if math.isinf(value):
+        raise ValueError(f"{path}, line {line}: expected a number, found '{text[:60]}'.")
+    return value
+
+
+def number_text(value: float) -> str:
+    """A number as a field has it: to a millionth, and empty if it is missing."""
+    return "" if math.isnan(value) else f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def is_landmark_column(title: str) -> bool:
+    """Whether a column is called like a coordinate: `x0`, `y_12`, `nose_x`, `nose.y`."""
+    return bool(_NUMBERED.fullmatch(title) or _NAMED.fullmatch(title))
+
+
+def landmark_columns(header: Sequence[str], path: Path) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
+    """Names of the landmarks of a header, empty if they are numbered, and where their x and y are."""
+    found: dict[str, dict[str, int]] = {}
+    numbers: set[str] = set()
+    for column, title in enumerate(header):
+        if match := _NUMBERED.fullmatch(title):
+            axis, name = match.groups()
+            numbers.add(name)
+        elif match := _NAMED.fullmatch(title):
+            name, axis = match.groups()
+        else:
+            continue
+        if axis.lower() in found.setdefault(name, {}):
+            raise ValueError(f"{path}, line 1: the column {title} is there twice.")
+        found[name][axis.lower()] = column
+    for axes in found.values():
+        if len(axes) == 1:
+            (column,) = axes.values()
+            raise ValueError(
+                f"{path}, line 1: the column {header[column]} has no partner for the other axis."
+            )
+    if not found:
+        raise ValueError(f"{path}, line 1: no column is called like a coordinate, such as x0 or nose_x.")
+    names = sorted(found, key=int) if numbers == set(found) else list(found)
+    return unnumbered(names), [(found[name]["x"], found[name]["y"]) for name in names]
+
+
+def landmarks_in(row: Sequence[str], columns: Sequence[tuple[int, int]], path: Path, line: int) -> Float64:
+    """The landmarks `(v, 2)` in a row; one that lacks a coordinate is missing."""
+    points = np.array([[number(row[x], path, line), number(row[y], path, line)] for x, y in columns])
+    points[np.isnan(points).any(axis=1)] = np.nan
+    return points
+
+
+def unnumbered(names: Sequence[str]) -> tuple[str, ...]:
+    """The names of landmarks, or none if they are 0, 1, 2, ... or 1, 2, 3, ... and so say nothing."""
+    counted = [[str(first + i) for i in range(len(names))] for first in (0, 1)]
+    return () if list(names) in counted else tuple(names)
+
+
+def names_in_common(path: Path, annotations: Sequence[Annotation]) -> tuple[str, ...]:
+    """Names of the landmarks, numbers if they have none, for a format that needs the same ones in each image."""
+    if not annotations:
+        raise ValueError(f"{path}: there are no annotations to write.")
+    first = annotations[0]
+    for other in annotations:
+        if len(other.points) != len(first.points) or other.names != first.names:
+            raise ValueError(
+                f"{path}: this format needs the same landmarks in each image, but {first.image} has "
+                f"{len(first.points)} and {other.image} has {len(other.points)} or other names."
+            )
+    return first.names or tuple(str(i) for i in range(len(first.points)))
+
+
+def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:
+    """The only annotation, for a file that holds one."""
+    if len(annotations) != 1:
+        raise ValueError(f"{path}: such a file holds one object, and there are {len(annotations)}.")
+    return annotations[0]
+
+
+def all_there(path: Path, annotation: Annotation, format: str) -> Float64:
+    """The landmarks `(v, 2)`, for a format that has no way to say that one is missing."""
+    missing = np.flatnonzero(np.isnan(annotation.points).any(axis=1))
+    if len(missing):
+        raise ValueError(
+            f"{path}: {format} cannot say that a landmark is missing, and number {missing[0]} of "
+            f"{annotation.image or 'the object'} is: choose csv or another format that can."
+        )
+    return annotation.points
+
+
+def _delimiter(line: str) -> str:
+    return max(",;\t", key=line.count)

@@ -1,0 +1,266 @@
+"""Formats of binary files, each against one that pliant did not write.
+
+Samples are put together byte by byte from the description of the format, or by the tool's own library.
+"""
+
+import io
+import struct
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from numpy.lib.recfunctions import repack_fields
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+
+from pliant.data.annotation import Annotation
+from pliant.data.formats import _recognised, formats, read_annotations, write_annotations
+
+NAN = np.nan
+
+
+def npy_bytes(described: str, values: bytes) -> bytes:
+    """An array by the description of the format in numpy.lib.format: magic, 1.0, length of the header, header."""
+    header = described.encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + values
+
+
+class TestNumpy:
+    def test_npy_sample(self, tmp_path):
+        values = struct.pack(">6d", 1.5, 2, NAN, NAN, 0, 0.25)
+        (tmp_path / "a.npy").write_bytes(
+            npy_bytes("{'descr': '>f8', 'fortran_order': False, 'shape': (3, 2)}", values)
+        )
+        (only,) = read_annotations(tmp_path / "a.npy")
+        assert_allclose(only.points, [[1.5, 2], [NAN, NAN], [0, 0.25]])
+
+    def test_npz_sample(self, tmp_path):
+        points = struct.pack("<8i", *range(8))
+        images = "a, b.jpgc d.jpg\0".encode("utf-32-le")
+        with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+            file.writestr(
+                "points.npy",
+                npy_bytes("{'descr': '<i4', 'fortran_order': False, 'shape': (2, 2, 2)}", points),
+            )
+            file.writestr(
+                "images.npy", npy_bytes("{'descr': '<U8', 'fortran_order': False, 'shape': (2,)}", images)
+            )
+        first, second = read_annotations(tmp_path / "a.npz")
+        assert_allclose([first.points, second.points], [[[0, 1], [2, 3]], [[4, 5], [6, 7]]])
+        assert [first.image, second.image] == ["a, b.jpg", "c d.jpg"]
+
+    def test_boxes_survive(self, tmp_path):
+        boxed = Annotation("a", np.ones((3, 2)), box=np.array([1, 2.5, 3, 4]))
+        write_annotations(tmp_path / "a.npz", [boxed, Annotation("b", np.ones((3, 2)))])
+        first, second = read_annotations(tmp_path / "a.npz")
+        assert_allclose(first.box, boxed.box)
+        assert second.box is None
+
+    def test_pickles_are_never_read(self, tmp_path):
+        class Trap:
+            def __reduce__(self):
+                return (pytest.fail, ("unpickled",))
+
+        np.save(tmp_path / "a.npy", np.array([Trap()], dtype=object), allow_pickle=True)
+        np.savez(tmp_path / "b.npz", points=np.ones((1, 3, 2)), images=np.array([Trap()], dtype=object))
+        for name in ("a.npy", "b.npz"):
+            with pytest.raises(ValueError, match=f"{name}: .*cannot be read .*allow_pickle=False"):
+                read_annotations(tmp_path / name)
+
+    @pytest.mark.parametrize(
+        ("arrays", "sentence"),
+        [
+            ({"points": np.ones((2, 3, 2))}, r"expected the arrays points .* found points"),
+            ({"points": np.ones((3, 2)), "images": np.array(["a"])}, r"must be numbers \(k, v, 2\)"),
+            ({"points": np.ones((2, 3, 2)), "images": np.array(["a"])}, r"images must be text \(2,\)"),
+            (
+                {"points": np.ones((1, 3, 2)), "images": np.array([1])},
+                r"images must be text \(1,\), not int64",
+            ),
+        ],
+    )
+    def test_wrong_arrays(self, tmp_path, arrays, sentence):
+        np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(ValueError, match=sentence):
+            read_annotations(tmp_path / "a.npz")
+
+    def test_damage(self, tmp_path):
+        np.save(tmp_path / "a.npy", np.ones((3, 3)))
+        with pytest.raises(ValueError, match=r"expected numbers \(v, 2\), found float64 \(3, 3\)"):
+            read_annotations(tmp_path / "a.npy")
+        np.savez(tmp_path / "b.npz", points=np.ones((1, 3, 2)), images=np.array(["a"]))
+        for name, whole in (("a.npy", tmp_path / "a.npy"), ("b.npz", tmp_path / "b.npz")):
+            whole.write_bytes(whole.read_bytes()[:-20])
+            with pytest.raises(ValueError, match=f"{name}: .*cannot be read"):
+                read_annotations(whole)
+
+
+def roi_bytes(points, *, kind=10, subpixel=True) -> bytes:
+    """A ROI by the layout in ImageJ's RoiDecoder: 64 bytes, then shorts from the left top, then floats."""
+    points = np.asarray(points, dtype=float)
+    whole = np.floor(points).astype(int)
+    left, top = whole.min(axis=0)
+    right, bottom = whole.max(axis=0) + 1
+    header = bytearray(64)
+    header[:4] = b"Iout"
+    struct.pack_into(">hBB5h", header, 4, 227, kind, 0, top, left, bottom, right, len(points))
+    struct.pack_into(">h", header, 50, 128 if subpixel else 0)
+    body = b"".join(struct.pack(f">{len(points)}h", *axis) for axis in (whole - (left, top)).T)
+    floats = b"".join(struct.pack(f">{len(points)}f", *axis) for axis in points.T)
+    return bytes(header) + body + (floats if subpixel else b"")
+
+
+class TestImageJ:
+    def test_subpixel_points(self, tmp_path):
+        # Integers are centres of pixels in ImageJ's points, so that nothing is added.
+        (tmp_path / "a.roi").write_bytes(roi_bytes([[10.5, 20.25], [30, 2]]))
+        assert_allclose(read_annotations(tmp_path / "a.roi")[0].points, [[10.5, 20.25], [30, 2]])
+
+    def test_whole_pixels_are_counted_from_the_left_top_of_the_roi(self, tmp_path):
+        (tmp_path / "a.roi").write_bytes(roi_bytes([[10, 20], [30, 2]], subpixel=False))
+        assert_allclose(read_annotations(tmp_path / "a.roi")[0].points, [[10, 20], [30, 2]])
+
+    @pytest.mark.parametrize(
+        ("files", "names"),
+        [(("nose.roi", "chin.roi"), ("nose", "chin")), (("0002-0010.roi", "0003-0030.roi"), ())],
+    )
+    def test_roi_manager(self, tmp_path, files, names):
+        with zipfile.ZipFile(tmp_path / "RoiSet.zip", "w") as file:
+            for name, x in zip(files, (10, 30), strict=True):
+                file.writestr(name, roi_bytes([[x, 2]]))
+        (only,) = read_annotations(tmp_path / "RoiSet.zip")
+        assert_allclose(only.points, [[10, 2], [30, 2]])
+        assert only.names == names
+
+    def test_what_imagej_reads(self, tmp_path):
+        write_annotations(tmp_path / "a.roi", [Annotation("", np.array([[10.5, 20.25], [30, 2]]))])
+        written = (tmp_path / "a.roi").read_bytes()
+        version, kind = struct.unpack_from(">hB", written, 4)
+        assert written[:4] == b"Iout"
+        assert version >= 222  # before, there are no floats
+        assert (kind, struct.unpack_from(">h", written, 16)[0]) == (10, 2)
+        assert struct.unpack_from(">h", written, 50)[0] & 128
+        assert struct.unpack_from(">4f", written, 64 + 8) == (10.5, 30, 20.25, 2)
+
+    def test_zip_keeps_names(self, tmp_path):
+        annotation = Annotation("", np.array([[1.5, 2], [3, 4]]), ("eye/left", "nose"))
+        write_annotations(tmp_path / "a.zip", [annotation], "imagej")
+        (back,) = read_annotations(tmp_path / "a.zip")
+        assert back.names == annotation.names
+        assert_allclose(back.points, annotation.points)
+
+    def test_what_is_no_landmark(self, tmp_path):
+        (tmp_path / "a.roi").write_bytes(roi_bytes([[1, 2], [3, 4], [5, 1]], kind=0))
+        with pytest.raises(ValueError, match="a.roi is a polygon and not a point"):
+            read_annotations(tmp_path / "a.roi")
+        moved = bytearray(roi_bytes([[1, 2]]))
+        struct.pack_into(">i", moved, 56, 7)
+        with zipfile.ZipFile(tmp_path / "b.zip", "w") as file:
+            file.writestr("a.roi", roi_bytes([[1, 2]]))
+            file.writestr("b.roi", bytes(moved))
+        with pytest.raises(ValueError, match="several slices"):
+            read_annotations(tmp_path / "b.zip")
+
+    @pytest.mark.parametrize("length", [5, 40, 66])
+    def test_damage(self, tmp_path, length):
+        (tmp_path / "a.roi").write_bytes(roi_bytes([[1, 2], [3, 4]])[:length])
+        with pytest.raises(ValueError, match="a.roi: this ROI is damaged"):
+            read_annotations(tmp_path / "a.roi")
+
+    def test_damaged_zip(self, tmp_path):
+        whole = io.BytesIO()
+        with zipfile.ZipFile(whole, "w") as file:
+            file.writestr("a.roi", roi_bytes([[1, 2]]))
+        (tmp_path / "a.zip").write_bytes(whole.getvalue()[:-10])
+        with pytest.raises(ValueError, match="a.zip: this ROI is damaged"):
+            read_annotations(tmp_path / "a.zip")
+
+
+class TestSleap:
+    @staticmethod
+    def labels(video, frames):
+        """Labels made by SLEAP's own library: the two nodes of frame k are at (1.5 + k, 2) and nowhere."""
+        import sleap_io
+
+        skeleton = sleap_io.Skeleton(["nose", "tail"])
+        points = {k: np.array([[1.5 + k, 2], [NAN, NAN]]) for k in frames}
+        labelled = [
+            sleap_io.LabeledFrame(
+                video=video,
+                frame_idx=k,
+                instances=[
+                    sleap_io.Instance.from_numpy(points[k], skeleton=skeleton),
+                    sleap_io.PredictedInstance.from_numpy(points[k] + 50, skeleton=skeleton),
+                ],
+            )
+            for k in frames
+        ]
+        return sleap_io.Labels(labelled, videos=[video], skeletons=[skeleton])
+
+    def test_embedded_frames(self, tmp_path, rng):
+        import sleap_io
+
+        pictures = rng.integers(0, 255, (3, 20, 30, 3)).astype(np.uint8)
+        files = [str(tmp_path / f"image {k}.png") for k in range(3)]
+        for file, picture in zip(files, pictures, strict=True):
+            Image.fromarray(picture).save(file)
+        labels = self.labels(sleap_io.Video.from_filename(files), (0, 2))
+        sleap_io.save_slp(labels, str(tmp_path / "a.pkg.slp"), embed=True, verbose=False)
+        first, second = read_annotations(tmp_path / "a.pkg.slp")
+        assert_allclose(first.points, [[1.5, 2], [NAN, NAN]])
+        assert_allclose(second.points, [[3.5, 2], [NAN, NAN]])
+        assert (first.names, first.image) == (("nose", "tail"), files[0])
+        assert_array_equal(second.pixels(), pictures[2])
+
+    def test_frames_of_a_video(self, tmp_path):
+        import sleap_io
+
+        video = sleap_io.Video(filename="/far/away/mouse run.mp4", open_backend=False)
+        sleap_io.save_slp(self.labels(video, (0, 12)), str(tmp_path / "a.slp"), embed=False)
+        _, second = read_annotations(tmp_path / "a.slp")
+        assert (second.image, second.group) == ("mouse run 000012", "mouse run.mp4")
+        with pytest.raises(ValueError, match=r"a.slp: frame 12 of .*mouse run.mp4 cannot be read"):
+            second.pixels()
+
+    def test_old_files_count_from_the_corner(self, tmp_path):
+        import h5py
+        import sleap_io
+
+        video = sleap_io.Video(filename="a.mp4", open_backend=False)
+        sleap_io.save_slp(self.labels(video, (0,)), str(tmp_path / "a.slp"), embed=False)
+        with h5py.File(tmp_path / "a.slp", "a") as file:
+            file["metadata"].attrs["format_id"] = 1.0
+            instances = file["instances"][:]
+            del file["instances"]  # which had nine columns then
+            file["instances"] = repack_fields(instances[list(instances.dtype.names[:9])])
+        assert_allclose(read_annotations(tmp_path / "a.slp")[0].points[0], [1, 1.5])
+
+    def test_predictions_alone_are_refused(self, tmp_path):
+        import sleap_io
+
+        labels = self.labels(sleap_io.Video(filename="a.mp4", open_backend=False), (0,))
+        labels[0].instances = labels[0].instances[1:]
+        sleap_io.save_slp(labels, str(tmp_path / "a.slp"), embed=False)
+        with pytest.raises(ValueError, match="nobody has placed an instance"):
+            read_annotations(tmp_path / "a.slp")
+
+    def test_damage(self, tmp_path):
+        (tmp_path / "a.slp").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
+        with pytest.raises(ValueError, match="a.slp: this file cannot be read"):
+            read_annotations(tmp_path / "a.slp")
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "head"),
+    [("sleap", "sleap_io", b"\x89HDF\r\n\x1a\n"), ("imagej", "roifile", b"Iout")],
+)
+def test_a_missing_library_is_named(name, library, head, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, library, None)
+    path = tmp_path / f"a{formats()[name].EXTENSIONS[0]}"
+    path.write_bytes(head)
+    assert name == _recognised(path)[0].NAME
+    with pytest.raises(ValueError, match=rf"pip install 'pliant\[{name}\]'"):
+        read_annotations(path)
+    with pytest.raises(ValueError, match=rf"pip install 'pliant\[{name}\]'"):
+        write_annotations(path, [Annotation("a", np.ones((3, 2)))])

@@ -1,0 +1,428 @@
+"""Formats of tables, each against a sample that was written by hand, and what all of them and of arrays share.
+
+What a sample must read as is worked out beside its test, from the tool's own description of the format.
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+
+from pliant.data.annotation import Annotation
+from pliant.data.formats import _recognised, formats, read_annotations, write_annotations
+
+SAMPLES = Path(__file__).parent / "samples"
+MINE = ["tps", "csv", "csv-long", "kaggle", "wflw", "deeplabcut", "fcsv", "npy", "npz", "sleap", "imagej"]
+NAN = np.nan
+
+
+def recognised(path):
+    return _recognised(path)[0].NAME
+
+
+def square(size=96):
+    return (np.arange(size * size) % 251).reshape(size, size).astype(np.uint8)
+
+
+class TestAll:
+    @pytest.mark.parametrize("name", MINE)
+    @settings(max_examples=10, deadline=None)
+    @given(seed=st.integers(0, 2**32 - 1))
+    def test_missing_landmarks_stay_missing_or_are_refused(self, name, seed, tmp_path_factory):
+        module, rng = formats()[name], np.random.default_rng(seed)
+        path = tmp_path_factory.mktemp("missing") / f"a{module.EXTENSIONS[0]}"
+        points = rng.uniform(0, 90, (5, 2))
+        points[rng.integers(0, 5)] = NAN
+        image = "one.jpg" if module.MANY else ""
+        annotation = Annotation(image, points, size=(96, 96), pixels=square)
+        if name in ("wflw", "imagej"):
+            with pytest.raises(ValueError, match=r"cannot say that a landmark is missing.*choose csv"):
+                write_annotations(path, [annotation], name)
+            return
+        write_annotations(path, [annotation], name)
+        (back,) = module.read(path, module.CONVENTION, lambda name: (96, 96))
+        assert_allclose(back.points, points, atol=1e-4)
+
+    @pytest.mark.parametrize(
+        "name", [name for name in MINE if name not in ("kaggle", "fcsv", "npy", "imagej")]
+    )
+    def test_names_of_images_survive(self, name, tmp_path, rng):
+        path = tmp_path / f"a{formats()[name].EXTENSIONS[0]}"
+        images = ["a b.jpg", 'x, "y"; z.png', "folder/ünï 2.jpg", "12.jpg"]
+        annotations = [Annotation(image, rng.uniform(0, 40, (4, 2)), size=(50, 50)) for image in images]
+        write_annotations(path, annotations, name)
+        assert recognised(path) == name
+        back = formats()[name].read(path, formats()[name].CONVENTION, lambda image: (50, 50))
+        assert [annotation.image for annotation in back] == images
+
+    @pytest.mark.parametrize("name", [name for name in MINE if name not in ("tps", "wflw", "npy", "imagej")])
+    def test_names_of_landmarks_survive(self, name, tmp_path, rng):
+        path, names = tmp_path / f"a{formats()[name].EXTENSIONS[0]}", ("nose tip", "x", "eye, left", "2")
+        write_annotations(path, [Annotation("a.jpg", rng.uniform(0, 40, (4, 2)), names, pixels=square)], name)
+        assert read_annotations(path)[0].names == names
+
+    @pytest.mark.parametrize("name", ["csv", "csv-long", "npz"])
+    def test_groups_survive(self, name, tmp_path, rng):
+        path = tmp_path / f"a{formats()[name].EXTENSIONS[0]}"
+        annotations = [Annotation(f"{g}.jpg", rng.uniform(0, 40, (4, 2)), group=g) for g in ("ann", "", "bo")]
+        write_annotations(path, annotations, name)
+        assert [annotation.group for annotation in read_annotations(path)] == ["ann", "", "bo"]
+
+    @pytest.mark.parametrize("name", ["csv", "csv-long", "npz", "wflw", "tps", "sleap"])
+    def test_several_objects_in_one_image_survive(self, name, tmp_path, rng):
+        path = tmp_path / f"a{formats()[name].EXTENSIONS[0]}"
+        annotations = [Annotation(image, rng.uniform(0, 40, (4, 2)), size=(50, 50)) for image in "aab"]
+        annotations = [Annotation(f"{a.image}.jpg", a.points, size=a.size) for a in annotations]
+        write_annotations(path, annotations, name)
+        back = formats()[name].read(path, formats()[name].CONVENTION, lambda image: (50, 50))
+        assert [annotation.image for annotation in back] == ["a.jpg", "a.jpg", "b.jpg"]
+        for ours, theirs in zip(annotations, back, strict=True):
+            assert_allclose(theirs.points, ours.points, atol=1e-4)
+
+    @pytest.mark.parametrize("name", ["fcsv", "npy", "imagej"])
+    def test_a_file_beside_its_image_holds_one_object(self, name, tmp_path):
+        two = [Annotation("", np.ones((3, 2)))] * 2
+        with pytest.raises(ValueError, match="holds one object, and there are 2"):
+            write_annotations(tmp_path / "a", two, name)
+
+    @pytest.mark.parametrize("name", ["csv", "deeplabcut", "kaggle", "npz", "sleap"])
+    def test_unequal_landmarks_are_refused(self, name, tmp_path):
+        unequal = [Annotation(f"{n}.jpg", np.ones((n, 2)), pixels=square) for n in (3, 4)]
+        with pytest.raises(ValueError, match="same landmarks in each image, but 3.jpg has 3 and 4.jpg has 4"):
+            write_annotations(tmp_path / "a", unequal, name)
+        with pytest.raises(ValueError, match="no annotations to write"):
+            write_annotations(tmp_path / "a", [], name)
+
+    @pytest.mark.parametrize("sample", sorted(path.name for path in SAMPLES.iterdir()))
+    def test_one_format_recognises_each_sample(self, sample):
+        path = SAMPLES / sample
+        assert (
+            len([name for name in formats() if formats()[name].recognises(path, path.read_bytes()[:8192])])
+            == 1
+        )
+
+
+class TestTps:
+    """Two images: 'wing 01.png' is 200 x 100, 'b, c.png' 60 x 40."""
+
+    @pytest.fixture
+    def folder(self, tmp_path):
+        Image.new("L", (200, 100)).save(tmp_path / "wing 01.png")
+        Image.new("L", (60, 40)).save(tmp_path / "b, c.png")
+        (tmp_path / "wings.tps").write_bytes((SAMPLES / "wings.tps").read_bytes())
+        return tmp_path
+
+    def test_sample(self, folder):
+        first, second = read_annotations(folder / "wings.tps")
+        # From the top y is 100 - y: 69.5, 0, missing; the curve follows with 99 and 50.
+        assert_allclose(first.points, [[10, 69.5], [20.25, 0], [NAN, NAN], [0, 99], [199, 50]])
+        # 40 - 5 = 35.
+        assert_allclose(second.points, [[NAN, NAN], [5, 35]])
+        assert (first.image, second.image) == ("wing 01.png", r"C:\pictures\b, c.png")
+        assert (first.size, second.size) == ((200, 100), (60, 40))
+
+    def test_the_other_flip_is_one_pixel_higher(self, folder):
+        first, second = read_annotations(folder / "wings.tps", "tps:height-1")
+        assert_allclose(first.points[[0, 3]], [[10, 68.5], [0, 98]])
+        assert_allclose(second.points[1], [5, 34])
+
+    def test_what_tpsdig_reads(self, tmp_path):
+        write_annotations(
+            tmp_path / "a.tps", [Annotation("a b.jpg", np.array([[1, 0], [NAN, NAN]]), size=(30, 20))]
+        )
+        assert (tmp_path / "a.tps").read_text().splitlines() == [
+            "LM=2",
+            "1.00000 20.00000",
+            "-1.00000 -1.00000",
+            "IMAGE=a b.jpg",
+            "ID=0",
+        ]
+
+    def test_what_would_read_as_missing_is_refused(self, tmp_path):
+        with pytest.raises(ValueError, match="landmark 1 of a.jpg lies left of or below"):
+            write_annotations(
+                tmp_path / "a.tps", [Annotation("a.jpg", np.array([[1, 2], [3, 21]]), size=(30, 20))]
+            )
+        with pytest.raises(ValueError, match="tps needs the size of a.jpg"):
+            write_annotations(tmp_path / "a.tps", [Annotation("a.jpg", np.ones((2, 2)))])
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("LM=2\n1 2\nIMAGE=a.png\n", "line 3: expected point 2 of 2, found 'IMAGE=a.png'"),
+            ("LM=2\n1 2\n", "line 3: expected point 2 of 2, found 'the end of the file'"),
+            ("LM=1\n1 2 3\nIMAGE=a.png\n", "line 2: expected point 1 of 1, found '1 2 3'"),
+            ("LM=1\n1 2\n3 4\n", "line 3: expected LM=, IMAGE= or another key, found '3 4'"),
+            ("LM=1\n1 2\nID=0\n", "line 1: this specimen has no IMAGE="),
+            ("LM=0\nIMAGE=a.png\n", "no landmarks"),
+            ("LM3=1\n1 2 3\n", "line 1: LM3= are landmarks in space"),
+            ("LM=1\n1 2\nCURVES=1\nIMAGE=a.png\n", "line 4: expected POINTS="),
+            ("LM=1\n1 2\nIMAGE=gone.png\n", "the image gone.png is not in"),
+        ],
+    )
+    def test_damage(self, tmp_path, text, sentence):
+        (tmp_path / "a.tps").write_text(text)
+        with pytest.raises(ValueError, match=sentence):
+            read_annotations(tmp_path / "a.tps")
+
+
+class TestCsv:
+    def test_wide_sample(self):
+        first, second = read_annotations(SAMPLES / "wide.csv")
+        assert_allclose(first.points, [[1.5, 2], [NAN, NAN]])
+        assert_allclose(second.points, [[0, 0.25], [NAN, NAN]])  # x is NA, so that y = 7 says nothing
+        assert [first.image, second.image] == ["a, b.jpg", "c d.jpg"]
+        assert first.names == ("nose", "left eye")
+        assert [first.group, second.group] == ["anna", "bert"]
+
+    def test_long_sample(self):
+        one, two, three = read_annotations(SAMPLES / "long.csv")
+        # 9 before 10, though the file has it later; the second object has no 10, the third no x of it.
+        assert one.names == ("9", "10")
+        assert_allclose(one.points, [[1.5, 2], [5, 6]])
+        assert_allclose(two.points, [[3, 4], [NAN, NAN]])
+        assert_allclose(three.points, [[7, 8], [NAN, NAN]])
+        assert [one.image, two.image, three.image] == ["a, b.jpg", "a, b.jpg", "c d.jpg"]
+
+    @pytest.mark.parametrize("header", ["file;Y0;X0;x1;y1", "id\tx_1\ty_1\tx_0\ty_0"])
+    def test_other_headers_and_separators(self, tmp_path, header):
+        mark = ";" if ";" in header else "\t"
+        row = mark.join(["a.jpg", *(["2", "1", "3", "4"] if mark == ";" else ["3", "4", "1", "2"])])
+        (tmp_path / "a.csv").write_text(f"\ufeff{header}\n{row}\n", encoding="utf-8")
+        (only,) = read_annotations(tmp_path / "a.csv")
+        assert_allclose(only.points, [[1, 2], [3, 4]])
+        assert only.names == ()
+
+    @pytest.mark.parametrize("name", ["csv", "csv-long"])
+    def test_one_based_variant(self, name, tmp_path):
+        write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.zeros((1, 2)))], f"{name}:1-based")
+        assert (tmp_path / "a.csv").read_text().endswith(",1,1\n")
+        assert_allclose(read_annotations(tmp_path / "a.csv", f"{name}:1-based")[0].points, 0)
+
+    def test_csv_means_wide(self, tmp_path):
+        write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.array([[1.25, 2], [3, 1e6]]))])
+        assert (tmp_path / "a.csv").read_text() == "image,x0,y0,x1,y1\na.jpg,1.25,2,3,1000000\n"
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("image,x0,y0\na.jpg,1\n", "line 2: there are 2 fields under 3 titles"),
+            ("image,x0,y0\n\na.jpg,1,two\n", "line 3: expected a number, found 'two'"),
+            ("image,x0,y0\na.jpg,1,inf\n", "line 2: expected a number, found 'inf'"),
+            ("image,x0,y0,x1\na.jpg,1,2,3\n", "line 1: the column x1 has no partner"),
+            ("image,x0,y0,x0,y0\na.jpg,1,2,3,4\n", "line 1: the column x0 is there twice"),
+            ("image,x0,y0\n", "no rows"),
+            ("image,landmark,x,y\na.jpg,nose,1\n", "line 2: there are 3 fields under 4"),
+            ("image,landmark,x,y\na.jpg,nose,1,?\n", "line 2: expected a number"),
+            (
+                "image,landmark,x,y\na.jpg,n,1,2\na.jpg,n,3,4\n",
+                "line 3: the landmark n of a.jpg is there twice",
+            ),
+            ("image,landmark,x,y\n", "no rows"),
+        ],
+    )
+    def test_damage(self, tmp_path, text, sentence):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(ValueError, match=f"a.csv.*{sentence}"):
+            read_annotations(tmp_path / "a.csv")
+
+    def test_a_named_format_says_what_it_misses(self, tmp_path):
+        (tmp_path / "a.csv").write_text("picture,x0,y0\na.jpg,1,2\n")
+        with pytest.raises(ValueError, match="no column is called image"):
+            read_annotations(tmp_path / "a.csv", "csv")
+        with pytest.raises(ValueError, match="there is no column image"):
+            read_annotations(tmp_path / "a.csv", "csv-long")
+        with pytest.raises(ValueError, match="there is no column Image"):
+            read_annotations(tmp_path / "a.csv", "kaggle")
+        (tmp_path / "b.csv").write_bytes("image,x0,y0\nü.jpg,1,2\n".encode("latin-1"))
+        with pytest.raises(ValueError, match="not text in UTF-8"):
+            read_annotations(tmp_path / "b.csv")
+
+    @pytest.mark.parametrize(
+        "text", ["image,landmarks\na.jpg,a.pts\n", "a,b\n1,2\n", '{"image": [1, 2]}', "<x/>"]
+    )
+    def test_other_tables_are_not_recognised(self, tmp_path, text):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(ValueError, match="none of the known formats"):
+            read_annotations(tmp_path / "a.csv")
+
+
+class TestKaggle:
+    def test_sample(self):
+        first, second = read_annotations(SAMPLES / "kaggle.csv")
+        assert first.names == ("left_eye_center", "nose_tip")
+        assert_allclose(first.points, [[1.5, 0.25], [NAN, NAN]])
+        assert_allclose(second.points, [[3, 3], [2, 1.125]])
+        # Sixteen pixels are 4 x 4, row by row: the second row begins with 10, the last pixel is white.
+        assert_array_equal(first.pixels()[:, 0], [0, 10, 20, 30])
+        assert first.pixels()[3, 3] == 255
+        assert first.size == (4, 4)
+        assert [first.image, second.image] == ["row 1", "row 2"]
+
+    def test_full_size_is_recognised_though_the_first_row_is_longer_than_the_head(self, tmp_path):
+        write_annotations(tmp_path / "a.csv", [Annotation("a", np.ones((3, 2)), pixels=square)] * 2, "kaggle")
+        assert recognised(tmp_path / "a.csv") == "kaggle"
+        assert_array_equal(read_annotations(tmp_path / "a.csv")[1].pixels(), square())
+
+    @pytest.mark.parametrize(
+        ("value", "grey"),
+        [(np.full((5, 5), 257 * 7, np.uint16), 7), (np.full((5, 5, 3), 0.2), 51), (square(5), None)],
+    )
+    def test_pixels_become_8_bit_grey(self, tmp_path, value, grey):
+        write_annotations(
+            tmp_path / "a.csv", [Annotation("a", np.ones((3, 2)), pixels=lambda: value)], "kaggle"
+        )
+        assert_array_equal(read_annotations(tmp_path / "a.csv")[0].pixels(), value if grey is None else grey)
+
+    def test_what_cannot_be_held(self, tmp_path):
+        with pytest.raises(ValueError, match="pixels of a.jpg are not at hand"):
+            write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.ones((3, 2)))], "kaggle")
+        oblong = Annotation("a.jpg", np.ones((3, 2)), pixels=lambda: np.zeros((4, 6), np.uint8))
+        with pytest.raises(ValueError, match="square, but a.jpg has 6 x 4"):
+            write_annotations(tmp_path / "a.csv", [oblong], "kaggle")
+
+    @pytest.mark.parametrize(
+        ("pixels", "sentence"),
+        [
+            ("1 " * 15, "15 pixels do not make a square"),
+            ("1 " * 15 + "256", "integers from 0 to 255"),
+            ("1 " * 15 + "x", "integers from 0 to 255"),
+        ],
+    )
+    def test_damage(self, tmp_path, pixels, sentence):
+        (tmp_path / "a.csv").write_text(f"nose_x,nose_y,Image\n1,2,{pixels}\n")
+        with pytest.raises(ValueError, match=f"line 2: .*{sentence}"):
+            read_annotations(tmp_path / "a.csv", "kaggle")
+
+
+class TestWflw:
+    def test_sample(self):
+        first, second = read_annotations(SAMPLES / "wflw.txt")
+        # Six numbers are three points, four the box, six the attributes, and the name has a space.
+        assert_allclose(first.points, [[1, 2], [3.5, 4], [5, 6.25]])
+        assert_allclose(first.box, [0, 1, 10, 20.5])
+        assert_allclose(second.points, [[7, 8], [9, 10], [11, 12]])
+        assert [first.image, second.image] == ["5--Car/5 Car_1.jpg", "b.jpg"]
+
+    def test_98_points_with_and_without_box(self, tmp_path):
+        numbers = " ".join(str(i) for i in range(196))
+        for tail, box in (("", None), (" 1 2 30 40 0 1 0 0 0 0", [1, 2, 30, 40])):
+            (tmp_path / "list.txt").write_text(f"{numbers}{tail} 0--Parade/a.jpg\n" * 2)
+            first, _ = read_annotations(tmp_path / "list.txt")
+            assert_array_equal(first.points, np.arange(196).reshape(98, 2))
+            assert_array_equal(first.box, box) if box else None
+            assert (first.box is None) == (box is None)
+
+    def test_boxes_survive(self, tmp_path, rng):
+        annotation = Annotation("a.jpg", rng.uniform(0, 9, (4, 2)), box=np.array([1, 2.5, 3, 4]))
+        write_annotations(tmp_path / "a.txt", [annotation])
+        assert_allclose(read_annotations(tmp_path / "a.txt")[0].box, annotation.box)
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("1 2 3 4 5 6 a.jpg\n1 2 3 4 5 6 7 8 b.jpg\n", "line 2: there are 8 numbers, and 6 before"),
+            ("1 2 3 4 5 6 7 a.jpg\n", "line 1: 7 numbers are not pairs"),
+            ("1 2 3 4 5 6 a.jpg\n\nfoo b.jpg\n", "line 3: expected numbers and an image, found 'foo b.jpg'"),
+            ("1 2 0 0 9 9 0 0 0 0 0 0 a.jpg\n1 2 0 0 9 9 0 0 0 0 0 5 a.jpg\n", "line 2: there are no box"),
+        ],
+    )
+    def test_damage(self, tmp_path, text, sentence):
+        (tmp_path / "a.txt").write_text(text)
+        with pytest.raises(ValueError, match=sentence):
+            read_annotations(tmp_path / "a.txt")
+
+    def test_what_cannot_be_held(self, tmp_path):
+        for annotation, sentence in (
+            (Annotation("12 a.jpg", np.ones((3, 2))), "'12 a.jpg' reads like a number"),
+            (Annotation("a.jpg", np.ones((2, 2))), "three landmarks or more"),
+            (
+                Annotation("a.jpg", np.array([[9, 9], [0, 0], [5, 5], [0, 1], [1, 0], [0, 0]])),
+                "read like attr",
+            ),
+        ):
+            with pytest.raises(ValueError, match=sentence):
+                write_annotations(tmp_path / "a.txt", [annotation])
+
+
+class TestDeepLabCut:
+    def test_sample(self):
+        first, second = read_annotations(SAMPLES / "deeplabcut.csv")  # img002 is not labelled
+        assert_allclose(first.points, [[12.5, 40], [88, 41.25]])
+        assert_allclose(second.points, [[13, 39], [NAN, NAN]])
+        assert first.names == ("nose", "tail")
+        assert first.image == "labeled-data/mouse 1/img001.png"
+        assert [first.group, second.group] == ["mouse 1", "mouse2"]
+
+    def test_individuals_with_likelihood(self):
+        one, two, three = read_annotations(SAMPLES / "deeplabcut-individuals.csv")
+        assert_allclose([one.points, two.points], [[[1, 2], [3, 4]], [[5, 6], [7, 8]]])
+        assert_allclose(three.points, [[9, 10], [11, 12]])  # m2 is not seen in frame 1
+        assert [one.image, two.image, three.image] == ["0", "0", "1"]
+        assert one.group == "deeplabcut-individuals"
+
+    def test_one_column_of_images(self, tmp_path):
+        text = "scorer,a,a\nbodyparts,nose,nose\ncoords,x,y\nlabeled-data\\v\\i.png,1,2\n"
+        (tmp_path / "a.csv").write_text(text)
+        (only,) = read_annotations(tmp_path / "a.csv")
+        assert (only.image, only.group) == ("labeled-data\\v\\i.png", "v")
+
+    def test_what_is_written(self, tmp_path):
+        write_annotations(
+            tmp_path / "a.csv", [Annotation("v/i.png", np.array([[1, 2.5]]), ("nose",))], "deeplabcut"
+        )
+        assert (tmp_path / "a.csv").read_text().splitlines() == [
+            "scorer,pliant,pliant",
+            "bodyparts,nose,nose",
+            "coords,x,y",
+            "v/i.png,1,2.5",
+        ]
+        with pytest.raises(ValueError, match="several objects in i.png"):
+            write_annotations(tmp_path / "a.csv", [Annotation("i.png", np.ones((3, 2)))] * 2, "deeplabcut")
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("scorer,a,a\nbodyparts,n,n\ncoords,x,y\ni.png,1\n", "line 4: there are 2 fields under 3"),
+            ("scorer,a,a\nbodyparts,n,n\ncoords,x,y\ni.png,1,?\n", "line 4: expected a number, found '\\?'"),
+            ("scorer,a,a\nbodyparts,n,n\nimage,x,y\n", "line 3: expected scorer, individuals"),
+            ("scorer,a,a\nbodyparts,n,n\n", "rows bodyparts and coords of the header are missing"),
+            ("scorer,a,a\nbodyparts,n\ncoords,x,y\n", "rows of the header differ"),
+            ("scorer,a\nbodyparts,n\ncoords,x\ni.png,1\n", "body part n has an x and no y"),
+            ("scorer,a,a\nbodyparts,n,n\ncoords,x,y\n", "no labelled frames"),
+        ],
+    )
+    def test_damage(self, tmp_path, text, sentence):
+        (tmp_path / "a.csv").write_text(text)
+        with pytest.raises(ValueError, match=sentence):
+            read_annotations(tmp_path / "a.csv")
+
+
+class TestFcsv:
+    def test_lps_is_right_and_down(self):
+        (only,) = read_annotations(SAMPLES / "lps.fcsv")
+        # A PNG has spacing 1 in Slicer, so that millimetres are pixels; the second point is undefined (0 behind).
+        assert_allclose(only.points, [[12.5, 40], [NAN, NAN], [0, 0.25]])
+        assert only.names == ("nose, tip", "chin", "ear")
+
+    def test_ras_has_the_opposite_sign(self):
+        assert_allclose(read_annotations(SAMPLES / "ras.fcsv")[0].points, [[12.5, 40], [1, 2]])
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("# CoordinateSystem = LPS\n1,2\n", "line 3: expected an id, x, y and z, found '1,2'"),
+            ("# CoordinateSystem = LPS\n1,2,a,0\n", "line 3: expected a number, found 'a'"),
+            ("# CoordinateSystem = LPS\n", "no points"),
+            ("1,2,3,0\n", "CoordinateSystem = LPS' or RAS is missing"),
+            ("# CoordinateSystem = LPS\n1,2,3,0\n2,2,3,9\n", "several slices .z from 0 to 9."),
+        ],
+    )
+    def test_damage(self, tmp_path, text, sentence):
+        (tmp_path / "a.fcsv").write_text(f"# Markups fiducial file version = 5.2\n{text}")
+        with pytest.raises(ValueError, match=sentence):
+            read_annotations(tmp_path / "a.fcsv")
