@@ -22,7 +22,7 @@ LAYERS = [
     {"appearance"},
     {"motion", "metrics"},
     {"shape"},
-    {"pca", "progress", "threads"},
+    {"pca", "progress", "threads", "confidence"},
     {"arrays", "version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
