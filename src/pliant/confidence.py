@@ -27,10 +27,11 @@ DEFAULT_BOUND = 0.04
 
 
 class Evidence(NamedTuple):
-    """What speaks for a fit, whichever algorithm found it; 1 is what training images have, where that has a meaning.
+    """What speaks for a fit, whichever algorithm found it.
 
     `outside`: energy of the image outside of the appearance subspace; `explained`: energy within it; `shape`:
-    squared Mahalanobis distance of the shape per mode; `sharpness`: energy of the image's slopes along the warp.
+    squared Mahalanobis distance of the shape per mode. Training images have 1 of each, on average. `sharpness`:
+    energy of the image's slopes along the warp that no change of appearance explains.
     """
 
     outside: float

@@ -56,14 +56,10 @@ def gather(
 
 
 def _spread(level: Level, precision: Float64) -> Float64:
-    """Covariances `(B, v, 2, 2)` of landmarks whose shape parameters have this precision `(B, n, n)` and the prior."""
+    """Covariances `(B, v, 2, 2)` of landmarks whose parameters have this precision `(B, n, n)` and a prior."""
     prior = np.concatenate([np.zeros(SIMILARITY), 1 / level.shape.eigenvalues])
-    whole = precision + np.diag(prior)
-    # The least that keeps an image without slopes from having no inverse.
-    scale = np.trace(whole, axis1=1, axis2=2)[:, None, None] / whole.shape[1]
-    with np.errstate(invalid="ignore"):
-        regular = np.where(np.isfinite(whole), whole, 0.0) + np.eye(whole.shape[1]) * np.maximum(
-            1e-12 * np.nan_to_num(scale), 1e-12
-        )
+    # The least that gives an image without slopes an inverse.
+    least = 1e-9 * np.eye(len(prior))
+    covariance = np.linalg.inv(np.nan_to_num(precision) + np.diag(prior) + least)
     basis = level.shape.basis.reshape(level.shape.landmarks, 2, -1)
-    return np.asarray(np.einsum("van,bnk,vck->bvac", basis, np.linalg.inv(regular), basis, optimize=True))
+    return np.asarray(np.einsum("van,bnk,vck->bvac", basis, covariance, basis, optimize=True))
