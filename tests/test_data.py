@@ -167,7 +167,8 @@ class TestValidation:
     @pytest.mark.parametrize(
         ("sample", "sentence"),
         [
-            (bad("x", np.where(np.arange(5)[:, None] == 3, np.nan, POINTS)), "landmarks 3 are not finite"),
+            (bad("x", np.where(np.arange(5)[:, None] == 3, np.nan, POINTS)), "landmarks 3 are missing"),
+            (bad("x", np.where(np.arange(5)[:, None] == 3, -np.inf, POINTS)), "landmarks 3 are not finite"),
             (bad("x", POINTS[:4]), "has 4 landmarks, where most have 5"),
             (bad("x", POINTS + [100, 0]), "landmarks 0-4 lie far outside the image of 70 x 70"),
             (bad("x", np.where(np.arange(5)[:, None] == 2, 500.0, POINTS)), "landmarks 2 lie far outside"),
@@ -202,7 +203,7 @@ class TestValidation:
             Dataset((good(0), good(1), bad("x", POINTS * np.nan, np.zeros((3, 3, 2)))), "test")
         ).problems
         assert "an image is" in first
-        assert "landmarks 0-4 are not finite" in second
+        assert "landmarks 0-4 are missing" in second
 
     def test_synthetic_faces_are_valid(self):
         valid = validate(faces(5, image_size=96))

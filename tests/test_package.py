@@ -14,7 +14,7 @@ SOURCE = Path(pliant.__file__).parent
 # From the outside in: a layer may import itself and what stands below it.
 LAYERS = [
     {"cli", "__main__"},
-    {"plots", "synthetic", "evaluation"},
+    {"plots", "synthetic", "evaluation", "calibration"},
     {"fitting", "training", "store"},
     {"kernels"},
     {"model"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"appearance"},
     {"motion", "metrics"},
     {"shape"},
-    {"pca", "progress", "threads"},
+    {"pca", "progress", "threads", "confidence"},
     {"arrays", "version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -12,6 +12,7 @@ from pliant.version import __version__
 
 if TYPE_CHECKING:
     from pliant.appearance.features import register_feature
+    from pliant.calibration import calibrate
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
     from pliant.data.formats import read_landmarks, write_landmarks
     from pliant.data.images import read_image
@@ -34,6 +35,7 @@ _HOME = {
     "Sample": "pliant.data.dataset",
     "Status": "pliant.fitting.loop",
     "Stopping": "pliant.fitting.loop",
+    "calibrate": "pliant.calibration",
     "catalogue": "pliant.fitting.algorithm",
     "dataset_from_arrays": "pliant.data.dataset",
     "fit": "pliant.fitting.fitter",
@@ -57,6 +59,7 @@ __all__ = [
     "Status",
     "Stopping",
     "__version__",
+    "calibrate",
     "catalogue",
     "dataset_from_arrays",
     "fit",

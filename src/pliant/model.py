@@ -11,6 +11,7 @@ import numpy as np
 
 from pliant.appearance.texture import Texture
 from pliant.arrays import Float32, Float64, Floats, Image, readonly
+from pliant.confidence import Confidence
 from pliant.motion import Motion
 from pliant.pca import PCA
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
@@ -44,12 +45,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Model:
-    """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them."""
+    """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them.
+
+    `confidence` is what was learned about the errors of fits, if the model was calibrated.
+    """
 
     levels: tuple[Level, ...]
     texture: Texture
     settings: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    confidence: Confidence | None = None
 
     @property
     def landmarks(self) -> int:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
+from pliant.confidence import Confidence
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
@@ -225,7 +226,34 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         "texture": texture,
         "settings": dict(model.settings),
         "provenance": dict(model.provenance),
+        "confidence": None if model.confidence is None else _plain(model.confidence),
     }
+
+
+def _plain(confidence: Confidence) -> dict[str, Any]:
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in vars(confidence).items()
+    }
+
+
+def _confidence(plain: Mapping[str, Any] | None, landmarks: int) -> Confidence | None:
+    """What is stored since pliant can calibrate; older files have none."""
+    if plain is None:
+        return None
+    read = Confidence(
+        fits=int(plain["fits"]),
+        factor=float(plain["factor"]),
+        **{
+            name: np.asarray(plain[name], dtype=np.float64)
+            for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")
+        },
+    )
+    j, k = read.weights.shape
+    shapes = (read.centre.shape, read.scale.shape, read.bounds.shape, read.offsets.shape, read.scatter.shape)
+    if shapes != ((k,), (k,), (j,), (j,), (landmarks, 2, 2)):
+        raise ValueError("the confidence has arrays of the wrong shapes")
+    return read
 
 
 def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Model:
@@ -276,7 +304,13 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     texture = Texture(
         drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     )
-    return Model(tuple(levels), texture, dict(numbers["settings"]), dict(numbers["provenance"]))
+    return Model(
+        tuple(levels),
+        texture,
+        dict(numbers["settings"]),
+        dict(numbers["provenance"]),
+        _confidence(numbers.get("confidence"), levels[-1].shape.landmarks),
+    )
 
 
 def _expect(arrays: Mapping[str, NDArray[Any]], name: str, dtype: type, *shape: int | None) -> NDArray[Any]:

@@ -15,6 +15,7 @@ from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.synthetic import synthetic
 from pliant.cli.train import train
+from pliant.cli.version import version
 from pliant.version import __version__
 
 app = typer.Typer(
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, evaluate, inspect, synthetic):
+for command in (demo, train, fit, evaluate, inspect, synthetic, version):
     app.command()(command)
 
 
@@ -37,7 +38,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
-    version: Annotated[
+    said: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:

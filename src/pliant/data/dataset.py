@@ -2,38 +2,73 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
 from pliant.data import images
-from pliant.data.formats import endings_beside_images, read_landmarks
+from pliant.data.addresses import Source, parent
+from pliant.data.annotation import Annotation
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One image with its landmarks, if it has any; each is a file, or a function that makes the array."""
+    """One image with its landmarks, if it has any; each is a file, or a function that makes the array.
+
+    A file is a path, or an address as a string. Samples of one `group` (a person, a video) are not torn apart by
+    a split; `split` is the part of the data set that a manifest puts the sample in. `box` is left, top, right,
+    bottom, if a file has it. `format` is that of the landmark file, where its content is not to decide.
+    """
 
     name: str
-    image_source: Path | Callable[[], Image]
-    points_source: Path | Callable[[], Floats] | None
+    image_source: Source | Callable[[], Image]
+    points_source: Source | Annotation | Callable[[], Floats] | None
+    group: str = ""
+    split: str = ""
+    box: Float64 | None = field(default=None, compare=False)
+    format: str = ""
 
     def image(self) -> Image:
         """`(h, w)` or `(h, w, 3)`, 8- or 16-bit, or float32 from 0 to 1."""
-        if isinstance(self.image_source, Path):
+        if isinstance(self.image_source, (Path, str)):
             return images.read_image(self.image_source)
         return images.as_image(self.image_source(), self.name)
 
     def points(self) -> Float64:
-        """`(v, 2)`, 0-based, pixel centres at integers."""
-        if self.points_source is None:
+        """`(v, 2)`, 0-based, pixel centres at integers; nan where a landmark is missing."""
+        return self.annotation().points
+
+    def annotation(self) -> Annotation:
+        """The landmarks with all that their file says about them."""
+        source = self.points_source
+        if source is None:
             raise ValueError(f"{self.name}: there is no landmark file beside this image.")
-        if isinstance(self.points_source, Path):
-            return read_landmarks(self.points_source)
-        return np.asarray(self.points_source(), dtype=np.float64)
+        if isinstance(source, Annotation):
+            found = source
+        elif isinstance(source, (Path, str)):
+            from pliant.data.loading import annotation_in
+
+            beside = parent(self.image_source) if isinstance(self.image_source, (Path, str)) else None
+            found = annotation_in(source, self.format, beside)
+        else:
+            found = Annotation(self.name, np.asarray(source(), dtype=np.float64))
+        box = found.box if self.box is None else self.box
+        return replace(found, box=box, group=self.group or found.group)
+
+    def mirrored(self, permutation: Sequence[int]) -> Sample:
+        """The sample in a mirror; landmark i of it is landmark `permutation[i]` of this one, seen there."""
+        return replace(
+            self,
+            name=f"{self.name}, mirrored",
+            image_source=partial(_mirrored_image, self),
+            points_source=partial(_mirrored_points, self, tuple(permutation)),
+            box=None,
+        )
 
 
 @dataclass(frozen=True)
@@ -58,18 +93,91 @@ class Dataset(Sequence[Sample]):
     def __add__(self, other: Dataset) -> Dataset:
         return Dataset(self.samples + other.samples, f"{self.source}, {other.source}")
 
+    def grouped(self, pattern: str) -> Dataset:
+        """Groups from the names of the samples: what the brackets in a regular expression match, or all of it."""
+        groups = []
+        for sample in self.samples:
+            match = re.search(pattern, sample.name)
+            if match is None:
+                raise ValueError(
+                    f"{sample.name}: the pattern '{pattern}' for groups does not match this name."
+                )
+            groups.append(match[match.re.groups and 1] or "")
+        samples = (replace(sample, group=group) for sample, group in zip(self.samples, groups, strict=True))
+        return Dataset(tuple(samples), self.source)
 
-def load_dataset(*folders: Path | str) -> Dataset:
-    """The images of one or several folders, with the landmark files beside them (`face.jpg`, `face.pts`).
+    def part(self, name: str) -> Dataset:
+        """The samples that a manifest puts in this part ("train", "test")."""
+        samples = tuple(sample for sample in self.samples if sample.split == name)
+        if not samples:
+            known = sorted({sample.split for sample in self.samples} - {""})
+            have = f"Its parts are {', '.join(known)}." if known else "No manifest gave it a column split."
+            raise ValueError(f"{self.source}: no sample is in the part '{name}'. {have}")
+        return Dataset(samples, f"{self.source} ({name})")
 
-    Nothing but names is read here. An image without landmarks is a sample without points.
+    def split(self, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """The rest, and about `share` of the samples held out; groups stay together, and seeds give other draws."""
+        if not 0 < share < 1:
+            raise ValueError(f"share = {share!r}: what is held out must be between 0 and 1 of the samples.")
+        groups = self._drawn_groups(2, seed)
+        target = share * len(self.samples)
+        held: list[int] = []
+        for group in groups:
+            if abs(len(held) + len(group) - target) < abs(len(held) - target):
+                held += group
+        if not held or len(held) == len(self.samples):
+            # Groups are so large that none is nearest to what was asked; yet neither side may be empty.
+            by_size = sorted(groups, key=len)
+            held = by_size[0] if not held else [i for group in by_size[1:] for i in group]
+        return self._without(held), self._only(held)
+
+    def folds(self, count: int, seed: int = 0) -> list[tuple[Dataset, Dataset]]:
+        """`count` pairs of (rest, held out); each sample is held out once, and groups stay together."""
+        if count < 2:
+            raise ValueError(f"{count} folds: there must be at least two.")
+        folds: list[list[int]] = [[] for _ in range(count)]
+        # Large groups first, each to the fold that has the least: what is left over is small.
+        for group in sorted(self._drawn_groups(count, seed), key=len, reverse=True):
+            min(folds, key=len).extend(group)
+        return [(self._without(fold), self._only(fold)) for fold in folds]
+
+    def _drawn_groups(self, least: int, seed: int) -> list[list[int]]:
+        """Numbers of the samples that belong together, groups in random order."""
+        members: dict[str | int, list[int]] = {}
+        for number, sample in enumerate(self.samples):
+            members.setdefault(sample.group or number, []).append(number)
+        groups = list(members.values())
+        if len(groups) < least:
+            raise ValueError(
+                f"{self.source}: {least} parts need as many groups, and there are {len(groups)}."
+            )
+        return [groups[k] for k in np.random.default_rng(seed).permutation(len(groups))]
+
+    def _only(self, numbers: Iterable[int]) -> Dataset:
+        return Dataset(tuple(self.samples[number] for number in sorted(numbers)), self.source)
+
+    def _without(self, numbers: Iterable[int]) -> Dataset:
+        return self._only(set(range(len(self.samples))) - set(numbers))
+
+
+def load_dataset(*sources: Source, images: Source | None = None, format: str = "") -> Dataset:
+    """The samples of one or several sources, which may be of different kinds.
+
+    A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
+    all; an annotation file of any format; or a manifest (CSV or Parquet with the columns image, and if you like
+    landmarks, group, split, left, top, right, bottom). Each may be an address (`s3://`, `gs://`,
+    `zip://inner::archive.zip`). `images` is the folder of the images that an annotation file names, if it is not
+    the file's own; `format` is the format of landmark files where their content is not to decide (`pts:0-based`).
+
+    Images are not read here. An image without landmarks is a sample without points.
     """
-    if not folders:
+    from pliant.data.loading import samples_of, short_name
+
+    if not sources:
         raise ValueError("name at least one folder of images.")
-    paths = [Path(folder) for folder in folders]
-    samples = [sample for path in paths for sample in _folder(path)]
+    samples = [sample for source in sources for sample in samples_of(source, images, format)]
     # Names, not paths: they end up in model files, which are passed on.
-    return Dataset(tuple(samples), ", ".join("/".join(path.resolve().parts[-2:]) for path in paths))
+    return Dataset(tuple(samples), ", ".join(short_name(source) for source in sources))
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:
@@ -81,24 +189,15 @@ def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Da
     return Dataset(tuple(samples), "arrays")
 
 
-def _folder(folder: Path) -> list[Sample]:
-    if not folder.is_dir():
-        raise ValueError(f"{folder}: there is no such folder.")
-    files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    by_stem: dict[str, list[Path]] = {}
-    for path in files:
-        by_stem.setdefault(path.stem, []).append(path)
-    samples = []
-    for beside in by_stem.values():
-        pictures = [path for path in beside if path.suffix.lower() in images.EXTENSIONS]
-        landmarks = [path for path in beside if path.suffix.lower() in endings_beside_images()]
-        points = landmarks[0] if landmarks else None
-        samples += [Sample(str(picture), picture, points) for picture in pictures]
-        if points and not pictures:
-            # Kept, so that validation reports landmarks whose image went missing.
-            samples.append(Sample(str(points), points.with_suffix(".jpg"), points))
-    if not samples:
-        below = [path.name for path in sorted(folder.iterdir()) if path.is_dir()]
-        hint = f" Its folders are {', '.join(below[:5])}: name one of them." if below else ""
-        raise ValueError(f"{folder}: there are no images in this folder.{hint}")
-    return samples
+def _mirrored_image(sample: Sample) -> Image:
+    return np.ascontiguousarray(sample.image()[:, ::-1])
+
+
+def _mirrored_points(sample: Sample, permutation: tuple[int, ...]) -> Float64:
+    return mirrored_points(sample.points(), sample.image().shape[1], permutation)
+
+
+def mirrored_points(points: Floats, width: int, permutation: Sequence[int]) -> Float64:
+    """Landmarks `(v, 2)` of an image that is `width` wide, as they are when it is flipped."""
+    turned = np.asarray(points, dtype=np.float64)[list(permutation)]
+    return np.stack([width - 1 - turned[:, 0], turned[:, 1]], axis=1)

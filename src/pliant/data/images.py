@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ from PIL import ExifTags, ImageOps, UnidentifiedImageError
 from PIL import Image as PIL
 
 from pliant.arrays import Image
+from pliant.data.addresses import Source, as_source, opened
 
 EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".pgm", ".ppm", ".jp2")
 
@@ -17,15 +19,16 @@ class ImageError(ValueError):
     """An image that cannot be used; the message is a sentence that names it."""
 
 
-def read_image(path: Path | str) -> Image:
-    """The image as `(h, w)` or `(h, w, 3)`, 8- or 16-bit, or float32 from 0 to 1.
+def read_image(path: Source) -> Image:
+    """The image at a path or address, as `(h, w)` or `(h, w, 3)`, 8- or 16-bit, or float32 from 0 to 1.
 
     A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB;
     transparent pixels are laid on white; 16-bit grey keeps its 16 bits, 65535 being white.
     """
-    path = Path(path)
+    source = as_source(path)
+    stored = source if isinstance(source, Path) else _fetched(source)
     try:
-        with PIL.open(path) as file:
+        with PIL.open(stored) as file:
             file.load()
             return _pixels(ImageOps.exif_transpose(file))
     except FileNotFoundError:
@@ -38,10 +41,10 @@ def read_image(path: Path | str) -> Image:
         raise ImageError(f"{path}: the image is damaged or incomplete ({error}).") from None
 
 
-def image_size(path: Path | str) -> tuple[int, int]:
+def image_size(path: Source) -> tuple[int, int]:
     """Width and height of the image as `read_image` gives it, from the head of the file alone."""
     try:
-        with PIL.open(path) as file:
+        with opened(as_source(path)) as content, PIL.open(content) as file:
             turned = file.getexif().get(ExifTags.Base.Orientation, 1) >= 5
             return (file.height, file.width) if turned else (file.width, file.height)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
@@ -67,6 +70,17 @@ def as_image(array: Image, name: str = "image") -> Image:
             f"{array.min():g} to {array.max():g}."
         )
     return np.ascontiguousarray(array, dtype=np.float32)
+
+
+def _fetched(address: str) -> BytesIO:
+    """All bytes of a file at an address at once: decoders would ask for them in many small pieces."""
+    try:
+        with opened(address) as file:
+            return BytesIO(file.read())
+    except FileNotFoundError:
+        raise ImageError(f"{address}: there is no such image.") from None
+    except OSError as error:
+        raise ImageError(str(error)) from None
 
 
 def _pixels(image: PIL.Image) -> Image:

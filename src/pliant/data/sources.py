@@ -8,55 +8,76 @@ from glob import glob
 from pathlib import Path
 
 from pliant.data import images
+from pliant.data.addresses import (
+    Source,
+    as_source,
+    ending,
+    files_in,
+    is_file,
+    is_folder,
+    join,
+    matching,
+    parent,
+    plain_name,
+    with_ending,
+)
 from pliant.data.annotation import ImageSizes, Size
 
 
 def find_images(arguments: Sequence[str]) -> list[str]:
-    """The images that the arguments name, each once; folders and patterns in the order of their names."""
-    found: list[Path] = []
+    """The images that paths, addresses, folders and patterns name, each once; of a folder, in order of name."""
+    found: list[Source] = []
     for argument in arguments:
-        path = Path(argument)
-        if path.is_dir():
-            several = sorted(file for file in path.iterdir() if file.is_file() and _is_image(file))
+        source = as_source(argument)
+        if is_folder(source):
+            several = [file for file in files_in(source) if ending(file) in images.EXTENSIONS]
             if not several:
-                raise ValueError(f"{path}: there are no images in this folder.")
-        elif path.exists():
-            several = [path]
+                raise ValueError(f"{source}: there are no images in this folder.")
+        elif source.exists() if isinstance(source, Path) else is_file(source):
+            several = [source]
         else:
-            several = sorted(Path(name) for name in glob(argument, recursive=True) if _is_image(Path(name)))
+            several = matching(source) if isinstance(source, str) else _local_matches(argument)
+            several = [file for file in several if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(
                     f"{argument}: there is no such image or folder, and no image of that pattern."
                 )
         found += several
-    unique: dict[Path, Path] = {}
+    unique: dict[Source, Source] = {}
     for file in found:
-        unique.setdefault(file.resolve(), file)
+        unique.setdefault(file.resolve() if isinstance(file, Path) else file, file)
     return [str(file) for file in unique.values()]
 
 
-def image_of(name: str, landmarks: Path, folder: Path | str | None = None) -> Path:
-    """The image that a landmark file means by `name`; without a name, the one beside it.
+def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Source:
+    """The image that a landmark file means by `name`; without a name, the one of the same name as the file.
 
     It is looked for in `folder`, and beside the landmark file, with the folders in its name and without.
     """
+    places = [parent(landmarks)] if folder is None else [as_source(folder), parent(landmarks)]
+    if name:
+        plain = name.replace("\\", "/")
+        names = [plain, plain.rsplit("/", 1)[-1]]
+    else:
+        names = [
+            plain_name(with_ending(landmarks, other))
+            for lower in images.EXTENSIONS
+            for other in (lower, lower.upper())
+        ]
+    for place in places:
+        for candidate in names:
+            image = join(place, candidate)
+            if is_file(image):
+                return image
     if not name:
-        for ending in images.EXTENSIONS:
-            for candidate in (landmarks.with_suffix(ending), landmarks.with_suffix(ending.upper())):
-                if candidate.is_file():
-                    return candidate
-        raise ValueError(f"{landmarks}: there is no image beside this file.")
-    plain = name.replace("\\", "/")
-    base = plain.rsplit("/", 1)[-1]
-    for place in ([Path(folder)] if folder is not None else []) + [landmarks.parent]:
-        for candidate in (place / plain, place / base):
-            if candidate.is_file():
-                return candidate
-    where = folder if folder is not None else landmarks.parent
+        raise ValueError(
+            f"{landmarks}: there is no image beside this file: say where images are with --images."
+        )
+    where = parent(landmarks) if folder is None else folder
     raise ValueError(f"{landmarks}: the image {name} is not in {where}: say where images are with --images.")
 
 
-def sizes_of_images(landmarks: Path, folder: Path | str | None = None) -> ImageSizes:
+def sizes_of_images(landmarks: Source, folder: Source | None = None) -> ImageSizes:
     """A function that finds the size of an image that a landmark file names, reading its header alone."""
 
     @cache
@@ -66,5 +87,5 @@ def sizes_of_images(landmarks: Path, folder: Path | str | None = None) -> ImageS
     return size
 
 
-def _is_image(path: Path) -> bool:
-    return path.suffix.lower() in images.EXTENSIONS and not path.name.startswith(".")
+def _local_matches(pattern: str) -> list[Source]:
+    return sorted(Path(name) for name in glob(pattern, recursive=True) if not Path(name).name.startswith("."))

@@ -8,15 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.arrays import Float64
+from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
 from pliant.shape import shape_size
 
 _NEAR = 0.25
 """How far outside the image a landmark may lie, as a share of the object's size."""
+
+_LEAST = 3
+"""How many landmarks of a sample must be known for the others to be filled in."""
 
 _SMALLEST = 4.0
 """An object of fewer pixels than this is taken for a mistake."""
@@ -40,10 +46,14 @@ class SamplesLeftOut(UserWarning):
 
 @dataclass(frozen=True)
 class Validated:
-    """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others."""
+    """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
+
+    Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images.
+    """
 
     dataset: Dataset
     points: Float64
+    sizes: tuple[Size, ...]
     colour: bool
     problems: tuple[str, ...]
 
@@ -51,16 +61,19 @@ class Validated:
 @dataclass(frozen=True)
 class _Checked:
     points: Float64 | None
+    size: Size
     colour: bool
     fingerprint: str
     problems: tuple[str, ...]
 
 
-def validate(dataset: Dataset, jobs: int = 1, advance: Callable[[], None] = lambda: None) -> Validated:
+def validate(
+    dataset: Dataset, jobs: int = 1, advance: Callable[[], None] = lambda: None, allow_missing: bool = False
+) -> Validated:
     """Check every sample; landmark numbers in the sentences count from 0."""
     checked = []
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for outcome in pool.map(_check, dataset):
+        for outcome in pool.map(partial(_check, allow_missing=allow_missing), dataset):
             checked.append(outcome)
             advance()
     counts = Counter(len(outcome.points) for outcome in checked if outcome.points is not None)
@@ -84,16 +97,21 @@ def validate(dataset: Dataset, jobs: int = 1, advance: Callable[[], None] = lamb
     return Validated(
         dataset=Dataset(tuple(sample for sample, _ in usable), dataset.source),
         points=np.array([outcome.points for _, outcome in usable]).reshape(-1, usual, 2),
+        sizes=tuple(outcome.size for _, outcome in usable),
         colour=any(outcome.colour for _, outcome in usable),
         problems=tuple(problems),
     )
 
 
 def usable(
-    dataset: Dataset, skip_invalid: bool, jobs: int = 1, advance: Callable[[], None] = lambda: None
+    dataset: Dataset,
+    skip_invalid: bool,
+    jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+    allow_missing: bool = False,
 ) -> Validated:
     """What can be used, with a warning about the rest if it may be skipped, and an error otherwise."""
-    valid = validate(dataset, jobs, advance)
+    valid = validate(dataset, jobs, advance, allow_missing)
     if valid.problems and not skip_invalid:
         raise InvalidDataset(valid.problems, len(dataset))
     if valid.problems:
@@ -104,7 +122,7 @@ def usable(
     return valid
 
 
-def _check(sample: Sample) -> _Checked:
+def _check(sample: Sample, allow_missing: bool) -> _Checked:
     """One sample by itself: whatever goes wrong while reading becomes a sentence."""
     problems: list[str] = []
     points, image = None, None
@@ -116,41 +134,63 @@ def _check(sample: Sample) -> _Checked:
         image = sample.image()
     except (ValueError, OSError) as error:
         problems.append(str(error))
+    if points is not None and points.ndim == 2:
+        # Half a landmark is none.
+        points = np.where(np.any(np.isnan(points), axis=1, keepdims=True), np.nan, points)
     if points is not None:
-        problem = _problem_of_points(points, image.shape if image is not None else None)
+        problem = _problem_of_points(points, image.shape if image is not None else None, allow_missing)
         problems += [f"{sample.name}: {problem}"] if problem else []
     if points is None or image is None:
-        return _Checked(points, False, "", tuple(problems))
+        return _Checked(points, (0, 0), False, "", tuple(problems))
     fingerprint = hashlib.sha256(np.ascontiguousarray(image).data)
     fingerprint.update(np.ascontiguousarray(points).data)
-    return _Checked(points, image.ndim == 3, fingerprint.hexdigest(), tuple(problems))
+    size = (image.shape[1], image.shape[0])
+    return _Checked(points, size, image.ndim == 3, fingerprint.hexdigest(), tuple(problems))
 
 
-def _problem_of_points(points: Float64, image_shape: tuple[int, ...] | None) -> str | None:
+def _problem_of_points(
+    points: Float64, image_shape: tuple[int, ...] | None, allow_missing: bool
+) -> str | None:
     if points.ndim != 2 or points.shape[1] != 2:
         return f"landmarks must be (count, 2), not {points.shape}."
-    unknown = np.flatnonzero(~np.all(np.isfinite(points), axis=1))
-    if len(unknown):
-        return f"landmarks {_numbers(unknown)} are not finite numbers."
+    infinite = np.any(np.isinf(points), axis=1)
+    if np.any(infinite):
+        return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
+    missing = np.any(np.isnan(points), axis=1)
+    if np.any(missing) and not allow_missing:
+        return (
+            f"landmarks {numbered(np.flatnonzero(missing))} are missing; training with --missing complete "
+            "(missing='complete') fills them in."
+        )
+    known = np.flatnonzero(~missing)
+    if len(known) < min(_LEAST, len(points)):
+        return (
+            f"has {len(known)} landmarks that are not missing, and {_LEAST} are needed to tell where it is."
+        )
+    return _problem_of_known(points[known], known, image_shape)
+
+
+def _problem_of_known(
+    points: Float64, known: NDArray[np.intp], image_shape: tuple[int, ...] | None
+) -> str | None:
+    """What is wrong with landmarks `(n, 2)` whose numbers are `known`."""
     size = float(shape_size(points))
     if size < _SMALLEST or len(np.unique(points.round(6), axis=0)) < max(3, len(points) / 2):
-        return (
-            f"the landmarks are collapsed: {_numbers(range(len(points)))} span {size:.1f} pixels or coincide."
-        )
+        return f"the landmarks are collapsed: {numbered(known)} span {size:.1f} pixels or coincide."
     spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     if spread[-1] < 1e-3 * spread[0]:
-        return f"the landmarks {_numbers(range(len(points)))} are collapsed onto one line."
+        return f"the landmarks {numbered(known)} are collapsed onto one line."
     if image_shape is None:
         return None
     height, width = image_shape[:2]
     outside = np.maximum(-points, points - (width - 1, height - 1)).max(axis=1)
-    far = np.flatnonzero(outside > _NEAR * size)
+    far = known[outside > _NEAR * size]
     if len(far):
-        return f"landmarks {_numbers(far)} lie far outside the image of {width} x {height} pixels."
+        return f"landmarks {numbered(far)} lie far outside the image of {width} x {height} pixels."
     return None
 
 
-def _numbers(numbers: Iterable[int]) -> str:
+def numbered(numbers: Iterable[int]) -> str:
     """Landmark numbers with runs shortened: 0-16, 30, 60-67."""
     runs: list[list[int]] = []
     for number in map(int, numbers):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pliant.arrays import Float32, Float64, Image
+from pliant.confidence import DEFAULT_BOUND, Evidence
 from pliant.fitting.loop import Status
 from pliant.model import Model
 
@@ -29,7 +30,8 @@ class FitResult:
     """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
 
     `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
-    iteration, unless it was not asked for.
+    iteration, unless it was not asked for. `covariance (v, 2, 2)` says, in square pixels of the image, where the
+    landmarks may be; if the model was not calibrated, it is Gauss-Newton's alone, which is far too sure.
     """
 
     model: Model
@@ -44,11 +46,25 @@ class FitResult:
     shape_parameters: Float64
     appearance_parameters: Float64
     trace: tuple[LevelTrace, ...]
+    evidence: Evidence | None = None
+    covariance: Float64 | None = None
 
     @property
     def ok(self) -> bool:
         """Whether the fit ended as fits should: it converged, or used all of its iterations."""
         return self.status in (Status.CONVERGED, Status.ITERATIONS)
+
+    def confidence(self, bound: float = DEFAULT_BOUND) -> float:
+        """The probability that the error, as a share of the object's size, is below the bound.
+
+        A fit that was lost has none; it is not a number if the model was not calibrated (`pliant.calibrate`) or the
+        fit was made without evidence.
+        """
+        if self.status in (Status.DIVERGED, Status.OUTSIDE, Status.FAILED):
+            return 0.0
+        if self.model.confidence is None or self.evidence is None:
+            return float("nan")
+        return self.model.confidence.probability(self.evidence, bound)
 
     def reconstruction(self, image: Image) -> Float32:
         """The image with the model's idea of the object drawn over it at the landmarks."""

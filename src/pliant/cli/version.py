@@ -1,0 +1,78 @@
+"""`pliant version`: what is installed, for a bug report or a methods section."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from pliant.cli.options import AsJson, Verbose
+from pliant.version import __version__
+
+_LIBRARIES = (
+    "numpy",
+    "scipy",
+    "numba",
+    "opencv-python-headless",
+    "pillow",
+    "matplotlib",
+    "pyarrow",
+    "fsspec",
+)
+_OPTIONAL = {
+    "sleap-io": "SLEAP files",
+    "roifile": "ImageJ files",
+    "s3fs": "s3:// addresses",
+    "gcsfs": "gs:// addresses",
+}
+
+
+def version(verbose: Verbose = False, as_json: AsJson = False) -> None:
+    """Say which pliant this is; with --verbose, also on what it runs and what it can read."""
+    import json
+
+    if as_json:
+        typer.echo(json.dumps(_facts(), indent=2))
+        return
+    typer.echo(f"pliant {__version__}")
+    if verbose:
+        for name, value in _facts().items():
+            if isinstance(value, dict):
+                typer.echo(f"{name}:")
+                for key, entry in value.items():
+                    typer.echo(f"  {key:<24}{entry}")
+            elif name != "pliant":
+                typer.echo(f"{name + ':':<26}{value}")
+
+
+def _facts() -> dict[str, Any]:
+    import platform
+    from importlib.metadata import PackageNotFoundError
+    from importlib.metadata import version as version_of
+
+    from pliant.data.formats import formats
+    from pliant.fitting.fitter import DEVICES
+    from pliant.threads import cores
+
+    def installed(name: str, otherwise: str) -> str:
+        try:
+            return version_of(name)
+        except PackageNotFoundError:
+            return otherwise
+
+    return {
+        "pliant": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cores": cores(),
+        "devices": ", ".join(DEVICES),
+        "libraries": {name: installed(name, "missing") for name in _LIBRARIES},
+        "optional": {
+            name: installed(name, f"not installed ({purpose})") for name, purpose in _OPTIONAL.items()
+        },
+        "formats": {
+            name: f"{' '.join(module.EXTENSIONS):<14}{'many images' if module.MANY else 'beside its image'}"
+            for name, module in sorted(formats().items())
+        },
+    }

@@ -1,0 +1,88 @@
+"""How much a fit can be trusted: what speaks for it, how likely its error is small, where its landmarks may be.
+
+For each of a few bounds b, a logistic regression on the evidence x gives
+
+    P(error < b | x) = 1 / (1 + exp(-(w_b x + o_b))),
+
+and between two bounds the log-odds are interpolated along log b. The covariance of a landmark is what Gauss-Newton
+says with the image's own noise, times a factor, and a scatter that no image explains (annotators disagree, and the
+shape model is short of modes):
+
+    Sigma_v = factor · outside · [S (J'MJ + P)^-1 S']_v + scatter_v,      M = (I - A diag(l / (l + n)) A') / n.
+
+All numbers come from fits of held-out training images: `calibration.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pliant.arrays import Float64, Floats
+
+DEFAULT_BOUND = 0.04
+"""The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
+
+
+class Evidence(NamedTuple):
+    """What speaks for a fit, whichever algorithm found it.
+
+    `outside`: energy of the image outside of the appearance subspace; `explained`: energy within it; `shape`:
+    squared Mahalanobis distance of the shape per mode. Training images have 1 of each, on average. `sharpness`:
+    energy of the image's slopes along the warp that no change of appearance explains.
+    """
+
+    outside: float
+    explained: float
+    shape: float
+    sharpness: float
+
+
+def predictors(evidence: Evidence) -> Float64:
+    """The numbers `(4,)` that the regressions see: logarithms of what is an energy."""
+    tiny = 1e-9
+    energies = np.log(np.maximum([evidence.outside, evidence.explained, evidence.sharpness], tiny))
+    return np.append(energies, evidence.shape)
+
+
+@dataclass(frozen=True)
+class Confidence:
+    """What was learned from `fits` held-out fits; k is the number of predictors, j that of bounds.
+
+    `centre (k,)` and `scale (k,)` standardise the predictors, `weights (j, k)` and `offsets (j,)` belong to the
+    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size.
+    """
+
+    fits: int
+    centre: Float64
+    scale: Float64
+    bounds: Float64
+    weights: Float64
+    offsets: Float64
+    factor: float
+    scatter: Float64
+
+    def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
+        """The probability that the error of a fit with this evidence is below the bound."""
+        if not bound > 0:
+            raise ValueError(f"the bound of an error is above 0, not {bound!r}.")
+        if not np.all(np.isfinite(evidence)):
+            return 0.0
+        standard = (predictors(evidence) - self.centre) / self.scale
+        # A larger bound is never less likely to be met, whatever two regressions say.
+        odds = np.maximum.accumulate(self.weights @ standard + self.offsets)
+        return float(1 / (1 + np.exp(-np.interp(np.log(bound), np.log(self.bounds), odds))))
+
+    def covariance(self, evidence: Evidence, spread: Floats, size: float, angle: float) -> Float64:
+        """Covariances `(v, 2, 2)` of the landmarks, in square pixels of the image.
+
+        `spread (v, 2, 2)` is what Gauss-Newton says with the model's noise, `size` that of the object in the image,
+        and `angle` by how much it is turned there.
+        """
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        return np.asarray(
+            self.factor * evidence.outside * spread + size**2 * (turn @ self.scatter @ turn.T),
+            dtype=np.float64,
+        )

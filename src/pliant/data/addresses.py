@@ -1,0 +1,146 @@
+"""Files at addresses such as `s3://bucket/faces` or `zip://faces::archive.zip`, read through fsspec.
+
+An address is a string; what is a string without `://` is a path. Only the first part of a chain (`a::b`) moves
+when a folder is joined with a name or a file is asked for its folder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO
+
+Source = Path | str
+"""A file or folder: a path, or an address."""
+
+_EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+
+
+def is_address(text: Source) -> bool:
+    return isinstance(text, str) and "://" in text
+
+
+def as_source(text: Source) -> Source:
+    """What a user typed: an address as it is, anything else as a path."""
+    return text if is_address(text) else Path(text)
+
+
+def join(folder: Source, name: str) -> Source:
+    """A file in a folder; a name that is an address or an absolute path stands for itself."""
+    if is_address(name):
+        return name
+    if isinstance(folder, Path) or Path(name).is_absolute():
+        return Path(folder) / name
+    head, colons, rest = folder.partition("::")
+    return f"{head if head.endswith('/') else head + '/'}{name}{colons}{rest}"
+
+
+def parent(file: Source) -> Source:
+    if isinstance(file, Path):
+        return file.parent
+    head, colons, rest = file.partition("::")
+    protocol, _, path = head.rstrip("/").partition("://")
+    return f"{protocol}://{path.rpartition('/')[0]}{colons}{rest}"
+
+
+def plain_name(file: Source) -> str:
+    """The last part: `face.jpg`."""
+    return file.name if isinstance(file, Path) else PurePosixPath(file.partition("::")[0]).name
+
+
+def ending(file: Source) -> str:
+    """`.jpg`, in lower case."""
+    return PurePosixPath(plain_name(file)).suffix.lower()
+
+
+def with_ending(file: Source, other: str) -> Source:
+    if isinstance(file, Path):
+        return file.with_suffix(other)
+    return join(parent(file), PurePosixPath(plain_name(file)).stem + other)
+
+
+def is_folder(source: Source) -> bool:
+    if isinstance(source, Path):
+        return source.is_dir()
+    system, path = _system(source)
+    with _sentences(source):
+        return bool(system.isdir(path))
+
+
+def is_file(source: Source) -> bool:
+    if isinstance(source, Path):
+        return source.is_file()
+    system, path = _system(source)
+    with _sentences(source):
+        return bool(system.isfile(path))
+
+
+def files_in(folder: Source) -> list[Source]:
+    """Files of a folder that are not hidden, in the order of their names."""
+    if isinstance(folder, Path):
+        files: list[Source] = [path for path in folder.iterdir() if path.is_file()]
+    else:
+        system, path = _system(folder)
+        with _sentences(folder):
+            files = [
+                _address(folder, system, entry["name"])
+                for entry in system.ls(path, detail=True)
+                if entry["type"] == "file"
+            ]
+    return sorted(file for file in files if not plain_name(file).startswith("."))
+
+
+def matching(pattern: str) -> list[Source]:
+    """Files at addresses of a pattern, in the order of their names."""
+    system, path = _system(pattern)
+    with _sentences(pattern):
+        return sorted(_address(pattern, system, name) for name in system.glob(path))
+
+
+@contextmanager
+def opened(source: Source) -> Iterator[BinaryIO]:
+    """A file to read from, wherever it is."""
+    if isinstance(source, Path):
+        with open(source, "rb") as file:
+            yield file
+        return
+    system, path = _system(source)
+    with _sentences(source), system.open(path, "rb") as file:
+        yield file
+
+
+def _system(address: str) -> tuple[Any, str]:
+    """The file system that fsspec has for an address, and the path in it."""
+    import fsspec
+
+    protocol = address.partition("://")[0]
+    try:
+        with _sentences(address):
+            system, path = fsspec.core.url_to_fs(address)
+    except FileNotFoundError as error:
+        raise ValueError(f"{address}: there is no {error.filename or error}.") from None
+    except ImportError as error:
+        extra = _EXTRAS.get(protocol)
+        mend = f"pip install 'pliant[{extra}]'" if extra else str(error)
+        raise ValueError(f"{address}: {protocol}:// needs a library that is not installed: {mend}.") from None
+    return system, path
+
+
+def _address(like: str, system: Any, name: str) -> str:
+    """The address of a file that a file system names, in the manner of the address that was asked for."""
+    head, colons, rest = like.partition("::")
+    if not colons:
+        return str(system.unstrip_protocol(name))
+    return f"{head.partition('://')[0]}://{name.lstrip('/')}::{rest}"
+
+
+@contextmanager
+def _sentences(address: str) -> Iterator[None]:
+    """Each service fails with errors of its own; all of them become a sentence with the address."""
+    try:
+        yield
+    except (ImportError, FileNotFoundError):
+        raise
+    except Exception as error:
+        raise OSError(f"{address}: this address cannot be read ({error}).") from None

@@ -1,0 +1,192 @@
+"""Finding the samples of a source: a folder, an annotation file, a manifest, at a path or an address."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
+
+from pliant.arrays import Image
+from pliant.data import images, manifest
+from pliant.data.addresses import (
+    Source,
+    as_source,
+    ending,
+    files_in,
+    is_file,
+    is_folder,
+    join,
+    opened,
+    parent,
+    plain_name,
+    with_ending,
+)
+from pliant.data.annotation import Annotation
+from pliant.data.dataset import Sample
+from pliant.data.formats import _HEAD, endings_beside_images, formats, read_annotations
+from pliant.data.sources import image_of
+
+
+def samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:
+    """The samples of one source; `folder` is where its images are, and `format` the format of landmark files."""
+    source = as_source(source)
+    if is_folder(source):
+        return _folder(source, folder, format)
+    if not is_file(source):
+        raise ValueError(f"{source}: there is no such folder or file.")
+    if ending(source) in images.EXTENSIONS:
+        raise ValueError(f"{source}: this is an image: name its folder, or the file with its landmarks.")
+    return _file(source, folder, format)
+
+
+def annotations_in(source: Source, format: str, folder: Source | None) -> list[Annotation]:
+    """All annotations in a file at a path or an address."""
+    if isinstance(source, Path):
+        return read_annotations(source, format, folder)
+    # Formats read from paths. Landmark files are small: one at an address visits the disk for a moment.
+    with TemporaryDirectory() as passing, opened(source) as file:
+        path = Path(passing) / plain_name(source)
+        path.write_bytes(file.read())
+        try:
+            found = read_annotations(path, format, parent(source) if folder is None else folder)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), source)) from None
+    if any(annotation.pixels is not None for annotation in found):
+        raise ValueError(f"{source}: this file holds the images themselves, and must be copied to be read.")
+    return found
+
+
+def annotation_in(source: Source, format: str, folder: Source | None) -> Annotation:
+    """The annotation in a file that has one."""
+    found = annotations_in(source, format, folder)
+    if len(found) != 1:
+        raise ValueError(f"{source}: there are {len(found)} objects in this file, and one was expected.")
+    return found[0]
+
+
+def short_name(source: Source) -> str:
+    """A source by its last two parts, without what is private in a path."""
+    if isinstance(source := as_source(source), Path):
+        return "/".join(source.resolve().parts[-2:])
+    return "/".join([part for part in re.split(r"::|/", source) if part][-2:])
+
+
+def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sample]:
+    files = files_in(folder)
+    by_stem: dict[str, list[Source]] = {}
+    for file in files:
+        by_stem.setdefault(PurePosixPath(plain_name(file)).stem, []).append(file)
+    samples: list[Sample] = []
+    for beside in by_stem.values():
+        pictures = [file for file in beside if ending(file) in images.EXTENSIONS]
+        landmarks = [file for file in beside if ending(file) in endings_beside_images()]
+        points = landmarks[0] if landmarks else None
+        if points is not None and not pictures:
+            pictures = [_picture(points, pictures_in)]
+        samples += [Sample(str(picture), picture, points, format=format) for picture in pictures]
+    if all(sample.points_source is None for sample in samples):
+        tables = [file for file in files if _is_about_many(file)]
+        if len(tables) == 1:
+            return _file(tables[0], folder if pictures_in is None else pictures_in, format)
+        if tables:
+            listed = ", ".join(plain_name(table) for table in tables)
+            raise ValueError(
+                f"{folder}: {listed} could each be the landmarks of this folder: name one of them."
+            )
+    if not samples:
+        below = (
+            sorted(path.name for path in folder.iterdir() if path.is_dir())
+            if isinstance(folder, Path)
+            else []
+        )
+        hint = f" Its folders are {', '.join(below[:5])}: name one of them." if below else ""
+        raise ValueError(f"{folder}: there are no images in this folder.{hint}")
+    return samples
+
+
+def _picture(landmarks: Source, folder: Source | None) -> Source:
+    """The image of a landmark file that has none beside it."""
+    if folder is not None:
+        try:
+            return image_of("", landmarks, folder)
+        except ValueError:
+            pass
+    # A name that is not there, so that validation reports landmarks whose image went missing.
+    return with_ending(landmarks, ".jpg")
+
+
+def _file(source: Source, folder: Source | None, format: str) -> list[Sample]:
+    rows = manifest.read_manifest(source) if ending(source) in manifest.ENDINGS else None
+    if rows is not None:
+        return _rows(rows, source, format)
+    return _annotated(annotations_in(source, format, folder), source, folder)
+
+
+def _rows(rows: Sequence[dict[str, str]], source: Source, format: str) -> list[Sample]:
+    """The samples of a manifest; without a column `landmarks`, a landmark file beside the image is taken."""
+    here = parent(source)
+
+    @cache
+    def beside(place: Source) -> dict[str, Source]:
+        files = files_in(place) if is_folder(place) else []
+        return {plain_name(file): file for file in files if ending(file) in endings_beside_images()}
+
+    samples = []
+    for row in rows:
+        image = join(here, row["image"])
+        points = join(here, row["landmarks"]) if row.get("landmarks") else None
+        if "landmarks" not in row:
+            near = beside(parent(image))
+            names = [plain_name(with_ending(image, other)) for other in endings_beside_images()]
+            points = next((near[name] for name in names if name in near), None)
+        box = manifest.box_of(row, row["where"])
+        samples.append(
+            Sample(str(image), image, points, row.get("group", ""), row.get("split", ""), box, format)
+        )
+    return samples
+
+
+def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source | None) -> list[Sample]:
+    """The samples of an annotation file; an image that is not there is reported when it is asked for."""
+
+    @cache
+    def found(name: str) -> Source | ValueError:
+        try:
+            return image_of(name, source, folder)
+        except ValueError as error:
+            return error
+
+    samples: list[Sample] = []
+    seen: Counter[str] = Counter()
+    for annotation in annotations:
+        image = annotation.pixels or found(annotation.image)
+        if isinstance(image, ValueError):
+            image = partial(_no_image, str(image))
+        name = str(image) if isinstance(image, (Path, str)) else annotation.image or str(source)
+        seen[name] += 1
+        if seen[name] > 1:
+            name = f"{name}, object {seen[name]}"
+        samples.append(Sample(name, image, annotation, annotation.group, box=annotation.box))
+    return samples
+
+
+def _no_image(sentence: str) -> Image:
+    raise images.ImageError(sentence)
+
+
+def _is_about_many(file: Source) -> bool:
+    """Whether a file holds the landmarks of many images; only an ending that says so has it opened."""
+    if ending(file) in manifest.ENDINGS and manifest.read_manifest(file) is not None:
+        return True
+    candidates = [
+        module for module in formats().values() if module.MANY and ending(file) in module.EXTENSIONS
+    ]
+    if not candidates:
+        return False
+    with opened(file) as content:
+        head = content.read(_HEAD)
+    path = file if isinstance(file, Path) else Path(plain_name(file))
+    return any(module.recognises(path, head) for module in candidates)

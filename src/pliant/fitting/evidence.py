@@ -1,0 +1,65 @@
+"""What speaks for a fit, from the inner products at the place where it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pliant.appearance.subspace import Subspace
+from pliant.arrays import Float32, Float64, Floats
+from pliant.confidence import Evidence
+from pliant.fitting.loop import Kernel
+from pliant.kernels.system import Needs
+from pliant.model import Level
+from pliant.shape import SIMILARITY
+
+
+def gather(
+    kernel: Kernel, level: Level, subspace: Subspace, images: Sequence[Float32], parameters: Floats
+) -> tuple[list[Evidence], Float64]:
+    """The evidence for fits with shape parameters `(B, n)`, and Gauss-Newton's covariances `(B, v, 2, 2)`.
+
+    The covariances are in square pixels of the level, with the noise of the model. Energies on some of the pixels
+    are brought to those of all, so that sampling does not change what they mean.
+    """
+    m = len(subspace.variances)
+    needs = Needs(image=True, model=False, appearance=False)
+    shapes = level.shape.instance(parameters)
+    system = kernel.system(images, shapes, np.zeros((len(images), m)), needs)
+    assert system.residual_residual is not None
+    share = len(subspace.mean) / len(level.appearance.mean)
+    kept = float(np.sum(level.appearance.eigenvalues))
+    floor = 1e-6 * max(level.appearance.total_variance, 1e-12)
+    explained = np.sum(system.basis_residual**2, axis=1)
+    outside = system.residual_residual - explained
+    noise = max(subspace.noise, 1e-6 * float(np.max(subspace.variances, initial=1e-6)))
+    weights = subspace.variances / (subspace.variances + noise)
+    # J'MJ without 1 / noise: slopes of the image that no change of appearance explains.
+    slopes = system.image_image - np.swapaxes(system.basis_image, 1, 2) @ (
+        weights[:, None] * system.basis_image
+    )
+    modes = parameters[:, SIMILARITY:]
+    distance = np.sum(modes**2 / level.shape.eigenvalues, axis=1) / max(level.shape.modes, 1)
+    sharpness = np.trace(slopes, axis1=1, axis2=2)
+    evidence = [
+        Evidence(*map(float, values))
+        for values in zip(
+            outside / share / max(level.appearance.total_variance - kept, floor),
+            explained / share / max(kept, floor),
+            distance,
+            sharpness / share / level.shape.parameters,
+            strict=True,
+        )
+    ]
+    return evidence, _spread(level, slopes / noise)
+
+
+def _spread(level: Level, precision: Float64) -> Float64:
+    """Covariances `(B, v, 2, 2)` of landmarks whose parameters have this precision `(B, n, n)` and a prior."""
+    prior = np.concatenate([np.zeros(SIMILARITY), 1 / level.shape.eigenvalues])
+    # The least that gives an image without slopes an inverse.
+    least = 1e-9 * np.eye(len(prior))
+    covariance = np.linalg.inv(np.nan_to_num(precision) + np.diag(prior) + least)
+    basis = level.shape.basis.reshape(level.shape.landmarks, 2, -1)
+    return np.asarray(np.einsum("van,bnk,vck->bvac", basis, covariance, basis, optimize=True))

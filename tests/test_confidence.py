@@ -1,0 +1,198 @@
+"""Confidence: evidence is the same whoever found the fit, and bad fits are told from good ones."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+import pliant
+from pliant.calibration import BOUNDS, calibrate
+from pliant.confidence import Evidence
+from pliant.data.dataset import dataset_from_arrays
+from pliant.fitting.evidence import gather
+from pliant.fitting.fitter import make_fitter
+from pliant.fitting.loop import Status
+from pliant.fitting.start import perturbed
+from pliant.kernels.system import Needs
+from pliant.synthetic import faces
+
+
+@pytest.fixture(scope="module")
+def calibrated(model, dataset):
+    return calibrate(model, dataset, images=24, progress=False)
+
+
+@pytest.fixture(scope="module")
+def fits(calibrated, dataset):
+    """Fits from good starts, and from starts that are hopeless."""
+    images = [sample.image() for sample in dataset][:8]
+    truths = [sample.points() for sample in dataset][:8]
+    rng = np.random.default_rng(0)
+    near = [perturbed(calibrated, truth, 0.02, rng) for truth in truths]
+    far = [truth + 0.5 * np.ptp(truth, axis=0) * (1, -0.4) for truth in truths]
+    return pliant.fit(calibrated, images + images, near + far, jobs=1), truths + truths
+
+
+class TestEvidence:
+    def test_it_is_that_of_the_dense_formulas(self, model, dataset):
+        """Against plain NumPy on the residual itself."""
+        fitter = make_fitter(model, device="reference", jobs=1)
+        level, subspace, problem = fitter.prepared[-1]
+        image, truth = dataset[0].image(), dataset[0].points()
+        (view,) = fitter._views(level, [image], [truth])
+        p = level.shape.project(view.to_view(truth))[None]
+        (evidence,), spread = gather(problem.kernel, level, subspace, [view.pixels], p)
+        kernel = problem.kernel
+        e = kernel._warped(view.pixels, level.shape.instance(p[0])).ravel() - subspace.mean
+        A = np.asarray(subspace.basis, dtype=np.float64)
+        discarded = level.appearance.total_variance - level.appearance.eigenvalues.sum()
+        assert_allclose(evidence.outside, np.sum((e - A.T @ (A @ e)) ** 2) / discarded, rtol=1e-5)
+        assert_allclose(
+            evidence.explained, np.sum((A @ e) ** 2) / level.appearance.eigenvalues.sum(), rtol=1e-5
+        )
+        assert_allclose(evidence.shape, np.mean(p[0, 4:] ** 2 / level.shape.eigenvalues), rtol=1e-9)
+        # The precision with an explicit M, and the covariance of one landmark with explicit matrices.
+        system = kernel.system([view.pixels], level.shape.instance(p), np.zeros((1, len(A))), Needs())
+        variances, n = subspace.variances, subspace.noise
+        JMJ = (
+            system.image_image[0]
+            - system.basis_image[0].T @ np.diag(variances / (variances + n)) @ system.basis_image[0]
+        ) / n
+        prior = np.diag([0, 0, 0, 0, *(1 / level.shape.eigenvalues)])
+        S = level.shape.basis
+        assert_allclose(spread[0, 7], (S @ np.linalg.inv(JMJ + prior) @ S.T)[14:16, 14:16], rtol=1e-6)
+
+    @pytest.mark.parametrize("algorithm", ["po-inv-gn", "po-asy-gn", "ssd-for-w"])
+    def test_it_does_not_depend_on_the_algorithm(self, model, dataset, algorithm):
+        """Each algorithm has a kernel of its own; all weigh one place alike."""
+        image, truth = dataset[1].image(), dataset[1].points()
+
+        def weighed(fitter):
+            level, subspace, problem = fitter.prepared[-1]
+            (view,) = fitter._views(level, [image], [truth])
+            p = level.shape.project(view.to_view(truth))[None]
+            (evidence,), spread = gather(problem.kernel, level, subspace, [view.pixels], p)
+            return evidence, spread
+
+        expected, expected_spread = weighed(make_fitter(model, device="reference"))
+        evidence, spread = weighed(make_fitter(model, algorithm=algorithm))
+        assert_allclose(evidence, expected, rtol=1e-3)
+        assert_allclose(spread, expected_spread, rtol=1e-2, atol=1e-3 * spread.max())
+
+    def test_sampling_keeps_its_meaning(self, calibrated, dataset):
+        image, truth = dataset[2].image(), dataset[2].points()
+        whole, some = (pliant.fit(calibrated, [image], [truth], sampling=s, jobs=1)[0] for s in (1.0, 0.5))
+        assert_allclose(some.evidence, whole.evidence, rtol=0.5)
+
+    def test_without_it_there_is_none(self, calibrated, dataset):
+        (fit,) = pliant.fit(calibrated, [dataset[0]], [dataset[0].points()], confidence=False)
+        assert fit.evidence is None
+        assert fit.covariance is None
+        assert np.isnan(fit.confidence())
+
+
+class TestProbability:
+    def test_good_fits_are_told_from_bad_ones(self, fits):
+        results, truths = fits
+        errors = np.array(
+            [
+                np.linalg.norm(f.points - t, axis=1).mean() / np.ptp(t, axis=0).mean()
+                for f, t in zip(*fits, strict=True)
+            ]
+        )
+        scores = np.array([fit.confidence(0.05) for fit in results])
+        good = errors < 0.05
+        assert 4 <= good.sum() <= 12
+        assert scores[good].mean() > scores[~good].mean() + 0.4
+        assert truths
+
+    def test_it_rises_with_the_bound(self, fits):
+        for fit in fits[0]:
+            scores = [fit.confidence(bound) for bound in (0.001, *BOUNDS, 0.05, 1.0)]
+            ordered = [fit.confidence(bound) for bound in sorted((0.001, *BOUNDS, 0.05, 1.0))]
+            assert ordered == sorted(scores)
+            assert all(0 <= score <= 1 for score in scores)
+
+    def test_what_was_lost_has_none(self, fits):
+        assert replace(fits[0][0], status=Status.DIVERGED).confidence() == 0
+        assert replace(fits[0][0], evidence=Evidence(np.nan, 1, 1, 1)).confidence() == 0
+
+    def test_wrong_bounds_get_a_sentence(self, fits):
+        with pytest.raises(ValueError, match="above 0"):
+            fits[0][0].confidence(0)
+
+    def test_a_model_that_was_not_calibrated_does_not_know(self, model, dataset):
+        (fit,) = pliant.fit(model, [dataset[0]], [dataset[0].points()])
+        assert np.isnan(fit.confidence())
+        assert fit.covariance is not None
+
+
+class TestCovariance:
+    def test_it_covers_what_it_says(self, calibrated):
+        """About nine in ten landmarks of new faces lie within their ellipse of 90 %."""
+        others = faces(12, seed=9, image_size=96)
+        starts = [perturbed(calibrated, sample.points(), 0.02, np.random.default_rng(1)) for sample in others]
+        inside = []
+        for fit, sample in zip(pliant.fit(calibrated, list(others), starts), others, strict=True):
+            d = fit.points - sample.points()
+            assert np.all(np.linalg.eigvalsh(fit.covariance) > 0)
+            inside.append(np.einsum("vi,vij,vj->v", d, np.linalg.inv(fit.covariance), d) < 4.605)
+        assert 0.7 < np.mean(inside) < 0.99
+
+    def test_scatter_turns_with_the_object(self, calibrated):
+        learned = calibrated.confidence
+        nothing = np.zeros_like(learned.scatter)
+        upright, lying = (learned.covariance(Evidence(1, 1, 1, 1), nothing, 10, a) for a in (0, np.pi / 2))
+        assert_allclose(upright, 100 * learned.scatter)
+        # The x axis turns towards the y axis: what varied along x now varies along y.
+        assert_allclose(lying[:, 1, 1], upright[:, 0, 0])
+        assert_allclose(lying[:, 0, 1], -upright[:, 0, 1])
+
+    def test_it_grows_with_the_image(self, calibrated, dataset):
+        image, truth = dataset[3].image(), dataset[3].points()
+        large = np.repeat(np.repeat(image, 2, axis=0), 2, axis=1)
+        small, big = pliant.fit(calibrated, [image, large], [truth, 2 * truth + 0.5], jobs=1)
+        ratio = (
+            np.trace(big.covariance, axis1=1, axis2=2).sum()
+            / np.trace(small.covariance, axis1=1, axis2=2).sum()
+        )
+        assert 3 < ratio < 5.5
+
+
+class TestCalibration:
+    def test_the_model_is_the_same_but_for_its_confidence(self, model, calibrated, tmp_path):
+        assert calibrated.levels is model.levels
+        assert model.confidence is None
+        calibrated.save(tmp_path / "m.pliant")
+        back = pliant.load(tmp_path / "m.pliant").confidence
+        for name, value in vars(calibrated.confidence).items():
+            assert_allclose(getattr(back, name), value)
+
+    def test_groups_are_held_out_whole(self, model, dataset, monkeypatch):
+        import pliant.calibration as module
+
+        grouped = replace(
+            dataset, samples=tuple(replace(s, group=f"person {k // 4}") for k, s in enumerate(dataset))
+        )
+        seen = []
+
+        def judge(partial, held, *rest):
+            seen.append({sample.group for sample in held})
+            return []
+
+        monkeypatch.setattr(module, "_judge", judge)
+        monkeypatch.setattr(
+            module, "_trained_like", lambda model, rest, *others: seen.append({s.group for s in rest})
+        )
+        with pytest.raises(ValueError, match="hardly any held-out image"):
+            calibrate(model, grouped, progress=False)
+        assert len(seen) == 10
+        for trained, held in zip(seen[::2], seen[1::2], strict=True):
+            assert held
+            assert not trained & held
+
+    def test_too_few_samples_get_a_sentence(self, model, dataset):
+        few = dataset_from_arrays([s.image() for s in dataset[:4]], [s.points() for s in dataset[:4]])
+        with pytest.raises(ValueError, match="at least 10 samples, and there are 4"):
+            calibrate(model, few)
