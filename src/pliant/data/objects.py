@@ -20,17 +20,23 @@ def landmark_names(annotation: Annotation) -> tuple[str, ...]:
     return tuple(f"{index:0{len(str(count - 1))}}" for index in range(count))
 
 
-def shared_names(path: Path, annotations: Sequence[Annotation], format: str) -> tuple[str, ...]:
-    """The names for a file that leaves out missing landmarks: all objects have the same, and each one is seen."""
+def shared_names(path: Path, annotations: Sequence[Annotation]) -> tuple[str, ...]:
+    """The names of the landmarks for a format that has the same ones in each image."""
     if not annotations:
-        return ()
-    names = landmark_names(annotations[0])
-    for annotation in annotations:
-        if landmark_names(annotation) != names:
+        raise ValueError(f"{path}: there are no annotations to write.")
+    first = annotations[0]
+    for other in annotations:
+        if len(other.points) != len(first.points) or other.names != first.names:
             raise ValueError(
-                f"{path}: {annotation.image} has other landmarks than {annotations[0].image}, and all objects "
-                f"in a file of {format} have the same."
+                f"{path}: this format needs the same landmarks in each image, but {first.image} has "
+                f"{len(first.points)} and {other.image} has {len(other.points)} or other names."
             )
+    return landmark_names(first)
+
+
+def names_seen(path: Path, annotations: Sequence[Annotation], format: str) -> tuple[str, ...]:
+    """The shared names for a format that leaves out missing landmarks: each one must be somewhere."""
+    names = shared_names(path, annotations)
     seen = np.any([np.isfinite(annotation.points).all(axis=1) for annotation in annotations], axis=0)
     for name, somewhere in zip(names, seen, strict=True):
         if not somewhere:
@@ -71,3 +77,21 @@ def box_of(annotation: Annotation) -> Float64:
     if not len(points):
         raise ValueError(f"{annotation.image}: an object without a box and without landmarks is nowhere.")
     return np.concatenate([points.min(axis=0) - 0.5, points.max(axis=0) + 0.5])
+
+
+def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:
+    """The only annotation, for a file that holds one."""
+    if len(annotations) != 1:
+        raise ValueError(f"{path}: such a file holds one object, and there are {len(annotations)}.")
+    return annotations[0]
+
+
+def all_there(path: Path, annotation: Annotation, format: str) -> Float64:
+    """The landmarks `(v, 2)`, for a format that has no way to say that one is missing."""
+    missing = np.flatnonzero(np.isnan(annotation.points).any(axis=1))
+    if len(missing):
+        raise ValueError(
+            f"{path}: {format} cannot say that a landmark is missing, and number {missing[0]} of "
+            f"{annotation.image or 'the object'} is: choose csv or another format that can."
+        )
+    return annotation.points

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation
+from pliant.data.objects import without_numbers
 
 _MISSING = ("", "nan", "na", "n/a", "null", "none")
 _NUMBERED = re.compile(r"([xy])_?(\d+)", re.IGNORECASE)
@@ -103,7 +103,7 @@ def landmark_columns(header: Sequence[str], path: Path) -> tuple[tuple[str, ...]
     if not found:
         raise ValueError(f"{path}, line 1: no column is called like a coordinate, such as x0 or nose_x.")
     names = sorted(found, key=int) if numbers == set(found) else list(found)
-    return unnumbered(names), [(found[name]["x"], found[name]["y"]) for name in names]
+    return without_numbers(names), [(found[name]["x"], found[name]["y"]) for name in names]
 
 
 def landmarks_in(row: Sequence[str], columns: Sequence[tuple[int, int]], path: Path, line: int) -> Float64:
@@ -111,44 +111,6 @@ def landmarks_in(row: Sequence[str], columns: Sequence[tuple[int, int]], path: P
     points = np.array([[number(row[x], path, line), number(row[y], path, line)] for x, y in columns])
     points[np.isnan(points).any(axis=1)] = np.nan
     return points
-
-
-def unnumbered(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of landmarks, or none if they are 0, 1, 2, ... or 1, 2, 3, ... and so say nothing."""
-    counted = [[str(first + i) for i in range(len(names))] for first in (0, 1)]
-    return () if list(names) in counted else tuple(names)
-
-
-def names_in_common(path: Path, annotations: Sequence[Annotation]) -> tuple[str, ...]:
-    """Names of the landmarks, numbers if they have none, for a format that needs the same ones in each image."""
-    if not annotations:
-        raise ValueError(f"{path}: there are no annotations to write.")
-    first = annotations[0]
-    for other in annotations:
-        if len(other.points) != len(first.points) or other.names != first.names:
-            raise ValueError(
-                f"{path}: this format needs the same landmarks in each image, but {first.image} has "
-                f"{len(first.points)} and {other.image} has {len(other.points)} or other names."
-            )
-    return first.names or tuple(str(i) for i in range(len(first.points)))
-
-
-def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:
-    """The only annotation, for a file that holds one."""
-    if len(annotations) != 1:
-        raise ValueError(f"{path}: such a file holds one object, and there are {len(annotations)}.")
-    return annotations[0]
-
-
-def all_there(path: Path, annotation: Annotation, format: str) -> Float64:
-    """The landmarks `(v, 2)`, for a format that has no way to say that one is missing."""
-    missing = np.flatnonzero(np.isnan(annotation.points).any(axis=1))
-    if len(missing):
-        raise ValueError(
-            f"{path}: {format} cannot say that a landmark is missing, and number {missing[0]} of "
-            f"{annotation.image or 'the object'} is: choose csv or another format that can."
-        )
-    return annotation.points
 
 
 def _delimiter(line: str) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.formats import csv_wide
-from pliant.data.tables import first_rows, number, number_text, read_rows, unnumbered, write_rows
+from pliant.data.objects import without_numbers
+from pliant.data.tables import first_rows, number, number_text, read_rows, write_rows
 
 NAME = "csv-long"
 EXTENSIONS = (".csv",)
@@ -64,7 +65,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         points = np.array([found.get(name, (np.nan, np.nan)) for name in names])
         points[np.isnan(points).any(axis=1)] = np.nan
         annotations.append(
-            Annotation(key[0], convention.to_ours(points), unnumbered(names), group=groups[key])
+            Annotation(key[0], convention.to_ours(points), without_numbers(names), group=groups[key])
         )
     return annotations
 

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.objects import shared_names
 from pliant.data.tables import (
     first_rows,
     is_landmark_column,
     landmark_columns,
     landmarks_in,
-    names_in_common,
     number_text,
     read_rows,
     write_rows,
@@ -73,9 +73,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write a row an object; landmarks without names are numbered from 0."""
-    names = names_in_common(path, annotations)
+    names = shared_names(path, annotations)
     numbered = not annotations[0].names
-    titles = [f"{axis}{name}" if numbered else f"{name}_{axis}" for name in names for axis in "xy"]
+    titles = [f"{axis}{int(name)}" if numbered else f"{name}_{axis}" for name in names for axis in "xy"]
     grouped = any(annotation.group for annotation in annotations)
     rows = [["image", *(["group"] if grouped else []), *titles]]
     for annotation in annotations:

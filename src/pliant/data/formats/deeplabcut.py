@@ -18,15 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.tables import (
-    first_rows,
-    landmarks_in,
-    names_in_common,
-    number_text,
-    read_rows,
-    unnumbered,
-    write_rows,
-)
+from pliant.data.objects import shared_names, without_numbers
+from pliant.data.tables import first_rows, landmarks_in, number_text, read_rows, write_rows
 
 NAME = "deeplabcut"
 EXTENSIONS = (".csv",)
@@ -73,7 +66,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         for parts in columns.values():
             points = landmarks_in(row, list(parts.values()), path, line)
             if not np.isnan(points).all():
-                names = unnumbered(list(parts))
+                names = without_numbers(list(parts))
                 group = path.stem if image.isdecimal() else folder
                 annotations.append(Annotation(image, convention.to_ours(points), names, group=group))
     if not annotations:
@@ -83,7 +76,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write a row an image in the form for one individual, with the image in one column."""
-    names = names_in_common(path, annotations)
+    names = shared_names(path, annotations)
     seen: set[str] = set()
     rows = [
         ["scorer", *[_SCORER] * (2 * len(names))],

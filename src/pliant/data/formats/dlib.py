@@ -19,7 +19,7 @@ import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
 from pliant.data.documents import attribute, image_size, number, read_xml, write_xml, xml_root
-from pliant.data.objects import box_of, by_name, points_by_name, shared_names, without_numbers
+from pliant.data.objects import box_of, by_name, names_seen, points_by_name, without_numbers
 
 NAME = "dlib"
 EXTENSIONS = (".xml",)
@@ -87,7 +87,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write the boxes of each image; an object without one gets the box around its landmarks, as dlib needs it."""
-    names = shared_names(path, annotations, "dlib")
+    names = names_seen(path, annotations, "dlib")
     exact = convention == VARIANTS["fractions"]
     root = Element("dataset")
     SubElement(root, "name").text = "landmarks"

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.tables import number, number_text, one_object, read_rows, unnumbered, write_rows
+from pliant.data.objects import one_object, without_numbers
+from pliant.data.tables import number, number_text, read_rows, write_rows
 
 NAME = "fcsv"
 EXTENSIONS = (".fcsv",)
@@ -75,7 +76,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         )
     points[np.isnan(points).any(axis=1)] = np.nan
     ours = convention.to_ours(points[:, :2] * _SIGNS[system])
-    return [Annotation("", ours, unnumbered(labels) if all(labels) else ())]
+    return [Annotation("", ours, without_numbers(labels) if all(labels) else ())]
 
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.tables import all_there, one_object
+from pliant.data.objects import all_there, one_object
 
 NAME = "imagej"
 EXTENSIONS = (".roi",)

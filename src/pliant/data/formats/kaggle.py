@@ -17,12 +17,12 @@ import numpy as np
 from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.images import as_image
+from pliant.data.objects import shared_names
 from pliant.data.tables import (
     first_rows,
     is_landmark_column,
     landmark_columns,
     landmarks_in,
-    names_in_common,
     number_text,
     read_rows,
     write_rows,
@@ -77,7 +77,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write rows with their pixels in grey; names of images are lost, as the format has no place for them."""
-    names = names_in_common(path, annotations)
+    names = shared_names(path, annotations)
     rows = [[*(f"{name}_{axis}" for name in names for axis in "xy"), "Image"]]
     for annotation in annotations:
         if annotation.pixels is None:

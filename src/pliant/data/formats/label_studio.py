@@ -22,7 +22,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
 from pliant.data.documents import entry, read_json
-from pliant.data.objects import box_of, by_name, points_by_name, shared_names, without_numbers
+from pliant.data.objects import box_of, by_name, names_seen, points_by_name, without_numbers
 
 NAME = "label-studio"
 EXTENSIONS = (".json",)
@@ -78,7 +78,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write a task for each image. Objects with boxes, and several in an image, have rectangles as parents."""
-    names = shared_names(path, annotations, "Label Studio")
+    names = names_seen(path, annotations, "Label Studio")
     tasks: dict[str, list[Annotation]] = {}
     for annotation in annotations:
         if not annotation.image:

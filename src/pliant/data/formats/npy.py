@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.tables import one_object
+from pliant.data.objects import one_object
 
 NAME = "npy"
 EXTENSIONS = (".npy",)

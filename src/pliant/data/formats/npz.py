@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.formats import npy
-from pliant.data.tables import names_in_common
+from pliant.data.objects import shared_names
 
 NAME = "npz"
 EXTENSIONS = (".npz",)
@@ -75,7 +75,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write annotations that have the same landmarks."""
-    names_in_common(path, annotations)
+    shared_names(path, annotations)
     arrays: dict[str, NDArray[Any]] = {
         "points": np.stack([convention.to_theirs(annotation.points) for annotation in annotations]),
         "images": np.array([annotation.image for annotation in annotations], dtype=str),

@@ -16,7 +16,7 @@ import numpy as np
 from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.images import ImageError
-from pliant.data.tables import names_in_common, unnumbered
+from pliant.data.objects import shared_names, without_numbers
 
 NAME = "sleap"
 EXTENSIONS = (".slp",)
@@ -46,7 +46,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         image, group, pixels = _frame(path, frame.video, int(frame.frame_idx))
         for instance in frame.user_instances:
             points = convention.to_ours(np.asarray(instance.numpy(), dtype=np.float64))
-            names = unnumbered(list(instance.skeleton.node_names))
+            names = without_numbers(list(instance.skeleton.node_names))
             annotations.append(Annotation(image, points, names, group=group, pixels=pixels))
     if not annotations:
         raise ValueError(f"{path}: nobody has placed an instance in this file; predictions are not read.")
@@ -56,7 +56,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write a list of images with their instances; groups, boxes and pixels are not kept."""
     sleap_io = _library(path)
-    skeleton = sleap_io.Skeleton(list(names_in_common(path, annotations)))
+    skeleton = sleap_io.Skeleton(list(shared_names(path, annotations)))
     instances: dict[str, list[Any]] = {}
     for annotation in annotations:
         points = convention.to_theirs(annotation.points)

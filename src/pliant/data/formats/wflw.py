@@ -18,7 +18,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data import images
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.tables import all_there
+from pliant.data.objects import all_there
 
 NAME = "wflw"
 EXTENSIONS = (".txt",)
