@@ -22,9 +22,10 @@ class Annotation:
     """One object in one image, in our coordinates: 0-based, pixel centres at integers, y downwards.
 
     `image` is the name as the file has it, empty if the file is beside its image and names none. `points (v, 2)`
-    has nan where a landmark is missing; `names` are the landmarks' names, if they have any. `box` has the
-    edges left, top, right, bottom: one that holds the pixels 1 to 4 goes from 0.5 to 4.5. `size` is the image's, where the file or its reader knew it. `group` is what must not be torn
-    apart by a split: a person, a video. `pixels` makes the image if the file itself holds it.
+    has nan where a landmark is missing; `names` are the landmarks' names, if they have any. `box` has the edges
+    left, top, right, bottom: around the pixels 1 to 4 it goes from 0.5 to 4.5. `size` is the image's, where the
+    file or its reader knew it. `group` is what must not be torn apart by a split: a person, a video. `pixels` makes
+    the image if the file itself holds it.
     """
 
     image: str
