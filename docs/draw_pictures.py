@@ -9,9 +9,24 @@ import pliant
 from pliant import plots
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import view
+from pliant.data.dataset import dataset_from_arrays
+from pliant.fitting.start import perturbed
+from pliant.shape import shape_size
 from pliant.synthetic import face, faces
 
 PICTURES = Path(__file__).parent / "pictures"
+ALGORITHMS = ("ssd:map-asy:0.2-gn-sch", "po-asy-gn", "po-inv-gn")
+FACE_CONTOURS = [
+    range(17),  # jaw
+    range(17, 22),  # brows
+    range(22, 27),
+    range(27, 31),  # nose
+    range(31, 36),
+    [*range(36, 42), 36],  # eyes
+    [*range(42, 48), 42],
+    [*range(48, 60), 48],  # lips
+    [*range(60, 68), 60],
+]
 
 
 def draw_features() -> Figure:
@@ -33,12 +48,84 @@ def draw_features() -> Figure:
     return figure
 
 
+def save(figure: Figure, name: str, dpi: int = 70) -> None:
+    # Pillow's palettes make the pictures a third as large, and nobody sees it.
+    from PIL import Image
+
+    path = PICTURES / name
+    figure.savefig(path, dpi=dpi)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(192, dither=Image.Dither.FLOYDSTEINBERG)
+    small.save(path, optimize=True)
+
+
+def draw_model(model: pliant.Model) -> None:
+    save(plots.plot_modes(model), "modes.png")
+    save(plots.plot_mean(model), "mean.png")
+    save(plots.plot_variance(model), "variance.png", 80)
+
+
+def draw_fits(model: pliant.Model, count: int = 40) -> None:
+    made = faces(count, seed=1)
+    images, truths = [sample.image() for sample in made], [sample.points() for sample in made]
+    rng = np.random.default_rng(0)
+    starts = [perturbed(model, truth, 0.05, rng) for truth in truths]
+    fits = {name: pliant.fit(model, images, starts, algorithm=name) for name in ALGORITHMS}
+    best = fits[ALGORITHMS[0]]
+    image, truth, result = images[0], truths[0], best[0]
+
+    save(plots.plot_overlay(image, result.points, contours=FACE_CONTOURS), "overlay.png")
+    save(
+        plots.plot_reconstructions(model, dataset_from_arrays(images[:5], truths[:5])), "reconstructions.png"
+    )
+    save(plots.plot_fit(result, image), "fit.png", 80)
+    save(plots.plot_iterations(result, image), "iterations.png")
+    plots.write_animation(PICTURES / "iterations.gif", result, image, longest=240)
+    save(plots.plot_convergence(fits, truths), "convergence.png", 80)
+
+    # How far fits from many starts lie apart, for an example of a covariance.
+    again = [perturbed(model, truth, 0.08, rng) for _ in range(24)]
+    scattered = np.array([fit.points for fit in pliant.fit(model, [image] * len(again), again, trace=False)])
+    about = scattered - scattered.mean(axis=0)
+    covariance = np.einsum("kvi,kvj->vij", about, about) / (len(about) - 1)
+    save(plots.plot_uncertainty(image, scattered.mean(axis=0), covariance), "uncertainty.png", 80)
+
+    distances = {
+        name: np.array(
+            [
+                np.linalg.norm(fit.points - truth, axis=1) / shape_size(truth)
+                for fit, truth in zip(some, truths, strict=True)
+            ]
+        )
+        for name, some in fits.items()
+    }
+    errors = {name: some.mean(axis=1) for name, some in distances.items()}
+    mean = model.levels[-1].shape.mean
+    save(plots.plot_ced(errors), "ced.png", 80)
+    save(plots.plot_landmark_errors(mean, distances[ALGORITHMS[0]]), "landmark-errors.png", 80)
+    points = [fit.points for fit in best]
+    save(plots.plot_best_median_worst(images, points, truths), "best-median-worst.png", 80)
+
+
+def draw_confidence() -> None:
+    """Probabilities that are a little too sure of themselves."""
+    rng = np.random.default_rng(0)
+    evidence = rng.normal(1.0, 2.0, 600)
+    happened = rng.random(600) < 1 / (1 + np.exp(-evidence))
+    probabilities = 1 / (1 + np.exp(-1.6 * evidence))
+    save(plots.plot_reliability(probabilities, happened), "reliability.png", 80)
+    save(plots.plot_roc(probabilities, happened), "roc.png", 80)
+
+
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    draw_features().savefig(PICTURES / "features.png", dpi=90)
+    save(draw_features(), "features.png", 90)
     dataset = faces(200)
-    plots.plot_samples(dataset[:12]).savefig(PICTURES / "faces.png", dpi=70)
-    plots.plot_modes(pliant.train(dataset)).savefig(PICTURES / "modes.png", dpi=70)
+    save(plots.plot_samples(dataset[:12]), "faces.png")
+    model = pliant.train(dataset)
+    draw_model(model)
+    draw_fits(model)
+    draw_confidence()
 
 
 if __name__ == "__main__":
