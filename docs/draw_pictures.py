@@ -55,8 +55,8 @@ def save(figure: Figure, name: str, dpi: int = 70) -> None:
     path = PICTURES / name
     figure.savefig(path, dpi=dpi)
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(192, dither=Image.Dither.FLOYDSTEINBERG)
-    small.save(path, optimize=True)
+        full = picture.convert("RGB")
+    full.quantize(palette=full.quantize(256)).save(path, optimize=True)
 
 
 def draw_model(model: pliant.Model) -> None:
@@ -72,23 +72,16 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
     starts = [perturbed(model, truth, 0.05, rng) for truth in truths]
     fits = {name: pliant.fit(model, images, starts, algorithm=name) for name in ALGORITHMS}
     best = fits[ALGORITHMS[0]]
-    image, truth, result = images[0], truths[0], best[0]
+    image, truth, result = images[3], truths[3], best[3]
 
-    save(plots.plot_overlay(image, result.points, contours=FACE_CONTOURS), "overlay.png")
+    save(plots.plot_overlay(image, result.points, contours=FACE_CONTOURS), "overlay.png", 50)
     save(
         plots.plot_reconstructions(model, dataset_from_arrays(images[:5], truths[:5])), "reconstructions.png"
     )
     save(plots.plot_fit(result, image), "fit.png", 80)
-    save(plots.plot_iterations(result, image), "iterations.png")
+    save(plots.plot_iterations(result, image), "iterations.png", 75)
     plots.write_animation(PICTURES / "iterations.gif", result, image, longest=240)
     save(plots.plot_convergence(fits, truths), "convergence.png", 80)
-
-    # How far fits from many starts lie apart, for an example of a covariance.
-    again = [perturbed(model, truth, 0.08, rng) for _ in range(24)]
-    scattered = np.array([fit.points for fit in pliant.fit(model, [image] * len(again), again, trace=False)])
-    about = scattered - scattered.mean(axis=0)
-    covariance = np.einsum("kvi,kvj->vij", about, about) / (len(about) - 1)
-    save(plots.plot_uncertainty(image, scattered.mean(axis=0), covariance), "uncertainty.png", 80)
 
     distances = {
         name: np.array(
@@ -104,7 +97,13 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
     save(plots.plot_ced(errors), "ced.png", 80)
     save(plots.plot_landmark_errors(mean, distances[ALGORITHMS[0]]), "landmark-errors.png", 80)
     points = [fit.points for fit in best]
-    save(plots.plot_best_median_worst(images, points, truths), "best-median-worst.png", 80)
+    save(plots.plot_best_median_worst(images, points, truths, count=4), "best-median-worst.png", 75)
+
+    # How far the fits of other faces were off, as an example of a covariance.
+    good = np.argsort(errors[ALGORITHMS[0]])[: count * 3 // 4]
+    off = np.array([(points[k] - truths[k]) / shape_size(truths[k]) for k in good]) * shape_size(truth)
+    covariance = np.einsum("kvi,kvj->vij", off, off) / len(off)
+    save(plots.plot_uncertainty(image, result.points, covariance), "uncertainty.png", 65)
 
 
 def draw_confidence() -> None:

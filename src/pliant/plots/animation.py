@@ -56,7 +56,10 @@ def write_animation(
     lengths[-1] += 1000
     if kind == "GIF":
         # One palette for all, without dither: what does not move then costs no bytes.
-        palette = frames[-1].quantize(192)
+        both = PIL.new("RGB", (frames[0].width, 2 * frames[0].height))
+        both.paste(frames[0])
+        both.paste(frames[-1], (0, frames[0].height))
+        palette = both.quantize(192)
         frames = [frame.quantize(palette=palette, dither=PIL.Dither.NONE) for frame in frames]
     frames[0].save(target, kind, save_all=True, append_images=frames[1:], duration=lengths, loop=0)
 

@@ -64,9 +64,9 @@ def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style =
 
 
 def plot_iterations(result: FitResult, image: Image, frames: int = 6, style: Style = STYLE) -> Figure:
-    """The way from the start to the fit as a strip of at most `frames` images, evenly spaced in iterations."""
+    """The way from the start to the fit as a strip of at most `frames` images, more of them where it moves most."""
     steps = iterations_of(result)
-    chosen = np.unique(np.linspace(0, len(steps) - 1, max(2, frames)).round().astype(int))
+    chosen = _spread(np.array([points for _, points in steps]), frames)
     box = object_box(image, steps[0][1], steps[-1][1])
     tall = style.cell * (box[3] - box[1]) / (box[2] - box[0])
     figure, axes = sheet(1, len(chosen), style.cell * len(chosen), tall + 0.45, style)
@@ -90,6 +90,15 @@ def iterations_of(result: FitResult) -> list[tuple[str, Float64]]:
             for number, points in enumerate(level.points[1:], 1)
         ]
     return steps
+
+
+def _spread(shapes: Float64, frames: int) -> list[int]:
+    """Numbers of shapes `(k, v, 2)` from first to last, as even in the way gone as in their numbers."""
+    moved = np.linalg.norm(np.diff(shapes, axis=0), axis=2).mean(axis=1)
+    way = np.append(0.0, np.cumsum(np.where(np.isfinite(moved), moved, 0)))
+    along = way / max(way[-1], 1e-300) + np.linspace(0, 1, len(way))
+    nearest = np.abs(along[:, None] - np.linspace(0, along[-1], max(2, frames))).argmin(axis=0)
+    return sorted({int(number) for number in nearest})
 
 
 def plot_convergence(
@@ -121,9 +130,11 @@ def plot_convergence(
             axes[0, 0].plot(*_mean_curve(errors, lengths), **look)
     if truths is not None:
         dress(axes[0, 0], style, x="iteration", y="mean error / size")
-    dress(axes[0, -1], style, x="iteration", y="mean cost / cost at the start of the level")
+    dress(axes[0, -1], style, x="iteration", y="mean cost (start of the level: 1)")
     for axis in axes[0]:
-        axis.set_ylim(bottom=0)
+        # A single fit that diverges would leave the others flat on the ground.
+        begun = max(line.get_ydata()[0] for line in axis.lines)
+        axis.set_ylim(0, min(1.05 * axis.get_ylim()[1], 2 * begun) or None)
         axis.locator_params(axis="x", integer=True)
         for begin, scale in zip(np.cumsum([0, *lengths]), levels, strict=False):
             if begin:
@@ -178,7 +189,7 @@ def _costs(axis: Axes, result: FitResult, style: Style) -> None:
             **style.curve(number),
         )
         done += max(0, len(level.costs) - 1)
-    dress(axis, style, title="cost / cost at the start of the level", x="iteration")
+    dress(axis, style, title="cost (start of the level: 1)", x="iteration")
     axis.set_ylim(bottom=0)
     axis.locator_params(axis="x", integer=True)
     axis.legend(fontsize=0.9 * style.font)

@@ -73,7 +73,7 @@ def plot_uncertainty(
     inches = 5.0
     box = object_box(image, points)
     tall = inches * (box[3] - box[1]) / (box[2] - box[0])
-    figure, axes = sheet(1, 1, inches, tall + 0.4, style)
+    figure, axes = sheet(1, 1, inches, tall + 0.25, style)
     axis = axes[0, 0]
     show(axis, image, style, f"ellipses: {deviations:g} standard deviations", box)
     for colour, width in (("black", 2.2), (style.lines, 1.2)):
