@@ -72,10 +72,31 @@ def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) ->
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """A table; numbers stand on the right, floats have four decimals."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in header)
-    body = "\n".join(f"<tr>{''.join(_cell(value) for value in row)}</tr>" for row in rows)
-    return Html(f'<div class="wide"><table>\n<tr>{head}</tr>\n{body}\n</table></div>')
+    """A table; floats have four decimals, and columns of numbers stand on the right."""
+    cells = [[_shown(value) for value in row] for row in rows]
+    sides = [
+        ' class="number"' if all(_is_number(text) for text in column) else ""
+        for column in zip(*cells, strict=True)
+    ] or [""] * len(header)
+    lines = [
+        "".join(f"<{tag}{side}>{escape(text)}</{tag}>" for text, side in zip(row, sides, strict=True))
+        for tag, row in (("th", header), *(("td", row) for row in cells))
+    ]
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return Html(f'<div class="wide"><table>\n{body}\n</table></div>')
+
+
+def value_table(values: Mapping[str, object]) -> Html:
+    """A table of names and values; what is empty is left out."""
+    rows = [
+        (
+            name.replace("_", " "),
+            ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value),
+        )
+        for name, value in values.items()
+        if value not in (None, "")
+    ]
+    return table(("name", "value"), rows)
 
 
 @dataclass(frozen=True)
@@ -133,7 +154,7 @@ def evaluation_page(
             shown = picture(figure, f"{label}: fits with the smallest, middle and largest errors")
             sections.append(Section(f"Best, median and worst: {label}", [shown]))
     if settings:
-        sections.append(Section("Settings", [table(("setting", "value"), settings.items())]))
+        sections.append(Section("Settings", [value_table(settings)]))
     return page(title, lead, sections)
 
 
@@ -166,8 +187,8 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
             Section(
                 "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
             ),
-            Section("Settings", [table(("setting", "value"), model.settings.items())]),
-            Section("Where it comes from", [table(("", ""), model.provenance.items())]),
+            Section("Settings", [value_table(model.settings)]),
+            Section("Where it comes from", [value_table(model.provenance)]),
         ],
     )
 
@@ -187,13 +208,14 @@ def _error_table(fits: Mapping[str, Evaluated], limit: float) -> Html:
     return table([*header, "ms"] if timed else header, rows)
 
 
-def _cell(value: object) -> str:
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    text = (
-        f"{value:.4f}" if isinstance(value, (float, np.floating)) else f"{value:,}" if number else str(value)
-    )
-    right = number or text.rstrip("%").replace(".", "", 1).isdecimal()
-    return f'<td class="number">{escape(text)}</td>' if right else f"<td>{escape(text)}</td>"
+def _shown(value: object) -> str:
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return not text or text.rstrip("%").replace(",", "").replace(".", "", 1).isdecimal() or text == "nan"
 
 
 def _rendered(figure: Figure, kind: str) -> bytes:

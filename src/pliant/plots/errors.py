@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from pliant.arrays import Float64, Floats
 from pliant.fitting.fitter import ImageSource, read
@@ -51,6 +52,7 @@ def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: St
         )
     dress(axis, style, x="error / size", y="share of fits below")
     axis.set(xlim=(0, bound), ylim=(0, 1.02))
+    axis.locator_params(axis="x", nbins=6)
     axis.yaxis.set_major_formatter("{x:.0%}")
     small = 0.9 * style.font
     if beside:
@@ -93,7 +95,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
     low, high = np.nanpercentile(values[:, order], [25, 75], axis=0)
 
     size = float(shape_size(mean))
-    factor = _enlargement(float(np.nanmax(average)))
+    factor = _enlargement(float(np.nanmax(average)), len(mean))
     spread = np.ptp(mean, axis=0)
     tall = float(np.clip(4.4 * spread[1] / max(spread[0], 1e-9), 2.4, 5.5))
     figure = Figure(figsize=(8.2, tall + 0.5), layout="constrained", dpi=style.dpi)
@@ -101,7 +103,8 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
     shape.set_aspect("equal")
     shape.set_axis_off()
     shape.set_title(
-        "mean error of each landmark" + (f" ({factor} x as large)" if factor > 1 else ""), fontsize=style.font
+        "mean error of each landmark" + (f" (circles: {factor:g} x)" if factor != 1 else ""),
+        fontsize=style.font,
     )
     diameters = 2 * factor * size * average[counted]
     circles = EllipseCollection(
@@ -126,7 +129,12 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
         ylim=(mean[:, 1].max() + border, mean[:, 1].min() - border),
     )
     middle = mean.mean(axis=0)
+    numbered: list[int] = []
     for number in order:
+        # Of several close together, the worst has its number written.
+        if any(np.linalg.norm(mean[number] - mean[other]) < 0.06 * size for other in numbered):
+            continue
+        numbered.append(number)
         # Outwards, where the shape leaves room.
         way = (mean[number] - middle) / max(float(np.linalg.norm(mean[number] - middle)), 1e-9)
         shape.annotate(
@@ -137,6 +145,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
             ha="center",
             va="center",
             fontsize=0.9 * style.font,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
         )
     bar = figure.colorbar(circles, ax=shape, shrink=0.8, pad=0.02)
     bar.set_label("mean error / size", fontsize=style.font)
@@ -147,7 +156,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
     listed.plot(average[order], rows, "o", color=style.curves[0], markersize=0.6 * style.font)
     listed.set_yticks(rows, [str(number) for number in order])
     listed.invert_yaxis()
-    dress(listed, style, title="worst landmarks: mean, middle half", x="error / size", y="landmark")
+    dress(listed, style, title="worst landmarks: mean, middle half", x="error / size")
     listed.set_xlim(left=0)
     listed.locator_params(axis="x", nbins=4)
     return figure
@@ -178,9 +187,10 @@ def plot_best_median_worst(
         raise ValueError(f"there are {len(images)} images, {len(points)} fits and {len(values)} errors.")
     rows = [row for row in _extremes(values, count) if len(row[1])]
     columns = max(len(numbers) for _, numbers in rows)
-    figure, axes = sheet(
-        len(rows), columns, style.cell * columns + 0.3, (style.cell + 0.3) * len(rows) + 0.3, style
-    )
+    lines = 0.02 * style.font * (1 + (names is not None))
+    height = (style.cell + 0.15 + lines) * len(rows) + 0.3
+    figure, axes = sheet(len(rows), columns, style.cell * columns + 0.3, height, style)
+    figure.set_layout_engine("constrained", h_pad=0.08)
     for axis in axes.flat:
         axis.set_axis_off()
     for (name, numbers), line in zip(rows, axes, strict=True):
@@ -236,9 +246,11 @@ def round_limit(errors: Mapping[str, Floats]) -> float:
     return next((step for step in ladder if step > best), ladder[-1])
 
 
-def _enlargement(largest: float) -> int:
-    """A round factor with which the largest circle is at most an eighth of the object wide."""
-    return max([factor for factor in (1, 2, 5, 10, 20, 50) if 2 * factor * largest <= 0.125], default=1)
+def _enlargement(largest: float, landmarks: int) -> float:
+    """A round factor with which the largest circle is at most an eighth of the object wide, less for many."""
+    factors = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+    widest = min(0.125, 8 / landmarks)
+    return max([factor for factor in factors if 2 * factor * largest <= widest], default=factors[0])
 
 
 def _shortened(text: str, length: int) -> str:

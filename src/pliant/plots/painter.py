@@ -12,8 +12,12 @@ from numpy.typing import NDArray
 from pliant.arrays import Floats, Image
 from pliant.plots.style import STYLE, Kind, Style
 
-_SHIFT = 4
-"""OpenCV takes coordinates as sixteenths of a pixel."""
+_SHIFT = 6
+"""OpenCV takes coordinates as 64ths of a pixel."""
+
+_CORNERS = np.linspace(0, 2 * np.pi, 20, endpoint=False)
+_DISC = np.stack([np.cos(_CORNERS), np.sin(_CORNERS)], axis=1)
+"""A round polygon: OpenCV's own circles of a few pixels have four corners."""
 
 
 def paint_overlay(
@@ -40,7 +44,7 @@ def paint_overlay(
         canvas = np.asarray(cv2.resize(canvas, size, interpolation=smoothing), dtype=np.uint8)
         points = (points + 0.5) * (size[0] / width, size[1] / height) - 0.5
     # Far outside, coordinates would overflow, and nothing would be seen of them; nan is not near either.
-    near = np.all(np.abs(points) < 2**24, axis=1)
+    near = np.all(np.abs(points) < 2**20, axis=1)
     if not near.any():
         return canvas
     diameter = style.marker / 72 * max(canvas.shape[:2]) / 6
@@ -53,11 +57,11 @@ def paint_overlay(
         for colour, thickness in (((0, 0, 0), line + 2), (_rgb(style.lines), line)):
             cv2.polylines(canvas, [run], False, colour, thickness, cv2.LINE_AA, _SHIFT)
     colour = _rgb(style.colour(kind))
-    radius = round(diameter / 2 * 2**_SHIFT)
-    rim = radius + round(max(0.6, 0.1 * diameter) * 2**_SHIFT)
-    for x, y in places[near].tolist():
-        cv2.circle(canvas, (x, y), rim, (0, 0, 0), -1, cv2.LINE_AA, _SHIFT)
-        cv2.circle(canvas, (x, y), radius, colour, -1, cv2.LINE_AA, _SHIFT)
+    inner = np.rint(_DISC * (diameter / 2 * 2**_SHIFT)).astype(np.int32)
+    outer = np.rint(_DISC * ((diameter / 2 + max(0.6, 0.1 * diameter)) * 2**_SHIFT)).astype(np.int32)
+    for place in places[near]:
+        cv2.fillConvexPoly(canvas, place + outer, (0, 0, 0), cv2.LINE_AA, _SHIFT)
+        cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
     return canvas
 
 
