@@ -315,6 +315,16 @@ class TestPainter:
         assert (plots.paint_overlay(image, points, contours=[range(4)]) == 90).all()
         assert (plots.paint_overlay(image, points[:1]) == 90).all()
 
+    @pytest.mark.parametrize("name", ["ä.png", "b.JPG"])
+    def test_a_written_picture_has_the_right_colours(self, tmp_path, name):
+        red = np.zeros((40, 80, 3), np.uint8) + np.array([200, 0, 0], np.uint8)
+        plots.write_overlay(tmp_path / name, red, np.array([[20.0, 20.0]]), longest=160)
+        picture = pliant.read_image(tmp_path / name)
+        assert picture.shape == (80, 160, 3)
+        np.testing.assert_allclose(picture[70, 150], (200, 0, 0), atol=5)
+        with pytest.raises(ValueError, match="a .png or a .jpg file"):
+            plots.write_overlay(tmp_path / "c.svg", red, np.zeros((1, 2)))
+
     def test_contours_join_landmarks(self):
         points = np.array([[5.0, 20.0], [35.0, 20.0]])
         style = Style(lines="#FF0000")

@@ -1,7 +1,8 @@
 """Pictures of data sets, models, fits and errors.
 
 Each `plot_` function takes results and a `Style`, and returns a Matplotlib figure: save it as PNG, SVG or PDF.
-`paint_overlay` and `write_animation` draw pixels without Matplotlib, for many pictures and for moving ones.
+`paint_overlay`, `write_overlay` and `write_animation` paint pixels without Matplotlib: for thousands of
+pictures, and for moving ones.
 """
 
 from pliant.plots.animation import write_animation
@@ -10,7 +11,7 @@ from pliant.plots.errors import ced_area, plot_best_median_worst, plot_ced, plot
 from pliant.plots.fits import plot_convergence, plot_fit, plot_fits, plot_iterations
 from pliant.plots.landmarks import plot_overlay, plot_samples, plot_uncertainty
 from pliant.plots.models import plot_mean, plot_modes, plot_reconstructions, plot_variance
-from pliant.plots.painter import paint_overlay
+from pliant.plots.painter import paint_overlay, write_overlay
 from pliant.plots.style import Style
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "plot_uncertainty",
     "plot_variance",
     "write_animation",
+    "write_overlay",
 ]

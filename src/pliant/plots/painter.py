@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -63,6 +64,21 @@ def paint_overlay(
         cv2.fillConvexPoly(canvas, place + outer, (0, 0, 0), cv2.LINE_AA, _SHIFT)
         cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
     return canvas
+
+
+def write_overlay(
+    path: Path | str, image: Image, points: Floats, style: Style = STYLE, *, longest: int | None = 600
+) -> None:
+    """Paint the landmarks and write the picture as PNG or JPEG, by the name of the file.
+
+    OpenCV compresses a PNG ten times as fast as Pillow, which would take as long as Matplotlib.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
+        raise ValueError(f"{path}: a painted picture is a .png or a .jpg file.")
+    picture = paint_overlay(image, points, style, longest=longest)
+    _, encoded = cv2.imencode(path.suffix.lower(), picture[:, :, ::-1])
+    path.write_bytes(encoded.tobytes())
 
 
 def _eight_bit(image: Image) -> NDArray[np.uint8]:
