@@ -154,8 +154,30 @@ class TestIterations:
         np.testing.assert_array_equal(steps, [0, 1, 2, np.nan, 3, 4])
         np.testing.assert_array_equal(means, [6, 4, 3, np.nan, 2, 1])
 
+    def test_one_that_diverges_leaves_the_others_to_be_seen(self, things):
+        wild = replace(
+            things.fits[0],
+            trace=tuple(replace(level, points=level.points * 1e9) for level in things.fits[0].trace),
+        )
+        first = [replace(level, points=things.fits[0].trace[0].points[:1]) for level in wild.trace[:1]]
+        late = replace(wild, trace=(replace(first[0], costs=wild.trace[0].costs[:1]), *wild.trace[1:]))
+        figure = plots.plot_convergence({"a": [late]}, things.truths[:1])
+        assert figure.axes[0].get_ylim()[1] < 1
+        unknown = np.full((68, 2), np.nan)
+        plots.plot_convergence({"a": [late]}, [unknown]).savefig(BytesIO(), dpi=20)
+        with pytest.raises(ValueError, match="a: there are 1 fits and 4 truths"):
+            plots.plot_convergence({"a": [late]}, things.truths)
+
 
 class TestErrors:
+    def test_landmarks_without_a_truth_do_not_count(self, things):
+        points, truth = things.points[0].copy(), things.truths[0].copy()
+        truth[40:] = np.nan
+        before = plots.errors.known_error(points, truth)
+        points[40:] = 1e6
+        assert plots.errors.known_error(points, truth) == before > 0
+        assert np.isnan(plots.errors.known_error(points, np.full((68, 2), np.nan)))
+
     @given(ERRORS, st.floats(0.01, 0.3))
     def test_the_area_is_that_below_the_curve(self, errors, limit):
         grid = (np.arange(20_000) + 0.5) * limit / 20_000

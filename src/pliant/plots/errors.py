@@ -180,8 +180,7 @@ def plot_best_median_worst(
     if errors is None and truths is None:
         raise ValueError("give the errors of the fits, or the truths to compute them from.")
     if errors is None:
-        every = np.arange(len(points[0]), dtype=np.int32)
-        errors = [normalised_error(p, t, every) for p, t in zip(points, truths or (), strict=True)]
+        errors = [known_error(found, truth) for found, truth in zip(points, truths or (), strict=True)]
     values = np.asarray(errors, dtype=np.float64)
     if not len(images) == len(points) == len(values) or not len(values):
         raise ValueError(f"there are {len(images)} images, {len(points)} fits and {len(values)} errors.")
@@ -222,6 +221,14 @@ def plot_best_median_worst(
             markerscale=2,
         )
     return figure
+
+
+def known_error(points: Floats, truth: Floats) -> float:
+    """Mean distance over the size at the landmarks whose truth is known; nan if there are not two of them."""
+    known = np.isfinite(truth).all(axis=1)
+    if known.sum() < 2:
+        return float("nan")
+    return normalised_error(points[known], truth[known], np.arange(known.sum(), dtype=np.int32))
 
 
 def _extremes(errors: Float64, count: int) -> list[tuple[str, list[int]]]:

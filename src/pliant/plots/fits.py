@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.result import FitResult
-from pliant.metrics import normalised_error
 from pliant.plots.axes import dots, dress, object_box, sheet, show
+from pliant.plots.errors import known_error
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
@@ -114,6 +114,9 @@ def plot_convergence(
     traced = {label: [fit for fit in some if fit.trace] for label, some in fits.items()}
     if not traced or not all(traced.values()):
         raise ValueError("convergence needs fits with a trace for every label: fit with trace=True.")
+    for label, all_of_it in fits.items():
+        if truths is not None and len(all_of_it) != len(truths):
+            raise ValueError(f"{label}: there are {len(all_of_it)} fits and {len(truths)} truths.")
     levels = [level.scale for level in next(iter(traced.values()))[0].trace]
     lengths = [
         max(len(fit.trace[k].costs) for some in traced.values() for fit in some if len(fit.trace) > k)
@@ -133,14 +136,14 @@ def plot_convergence(
     dress(axes[0, -1], style, x="iteration", y="mean cost (start of the level: 1)")
     for axis in axes[0]:
         # A single fit that diverges would leave the others flat on the ground.
-        begun = max(line.get_ydata()[0] for line in axis.lines)
-        axis.set_ylim(0, min(1.05 * axis.get_ylim()[1], 2 * begun) or None)
+        begun = max([y for line in axis.lines if (y := line.get_ydata()[0]) > 0], default=1.0)
+        axis.set(xlim=(-0.5, sum(lengths) - 0.5), ylim=(0, min(1.05 * axis.get_ylim()[1], 2 * begun)))
         axis.locator_params(axis="x", integer=True)
         for begin, scale in zip(np.cumsum([0, *lengths]), levels, strict=False):
             if begin:
                 axis.axvline(begin - 0.5, color="0.5", linewidth=0.8)
             axis.text(
-                begin + 0.2,
+                begin - 0.2,
                 0.02,
                 f"scale {scale:g}",
                 transform=axis.get_xaxis_transform(),
@@ -159,10 +162,7 @@ def _relative_costs(fit: FitResult) -> list[Float64]:
 
 
 def _level_errors(fit: FitResult, truth: Floats) -> list[Float64]:
-    known = np.flatnonzero(np.isfinite(truth).all(axis=1)).astype(np.int32)
-    return [
-        np.array([normalised_error(points, truth, known) for points in level.points]) for level in fit.trace
-    ]
+    return [np.array([known_error(points, truth) for points in level.points]) for level in fit.trace]
 
 
 def _mean_curve(fits: Sequence[Sequence[Float64]], lengths: Sequence[int]) -> tuple[Float64, Float64]:
@@ -170,7 +170,9 @@ def _mean_curve(fits: Sequence[Sequence[Float64]], lengths: Sequence[int]) -> tu
     values = []
     for level, length in enumerate(lengths):
         held = [np.pad(fit[level], (0, length - len(fit[level])), "edge") for fit in fits if len(fit) > level]
-        values.append(np.nanmean(held, axis=0) if held else np.full(length, np.nan))
+        known = np.isfinite(held)
+        total, count = np.where(known, held, 0).sum(axis=0), known.sum(axis=0)
+        values.append(np.divide(total, count, out=np.full(length, np.nan), where=count > 0))
     steps = np.concatenate(
         [begin + np.arange(n) for begin, n in zip(np.cumsum([0, *lengths]), lengths, strict=False)]
     )
