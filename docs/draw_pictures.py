@@ -9,9 +9,24 @@ import pliant
 from pliant import plots
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import view
+from pliant.data.dataset import dataset_from_arrays
+from pliant.fitting.start import perturbed
+from pliant.shape import shape_size
 from pliant.synthetic import face, faces
 
 PICTURES = Path(__file__).parent / "pictures"
+ALGORITHMS = ("ssd:map-asy:0.2-gn-sch", "po-asy-gn", "po-inv-gn")
+FACE_CONTOURS = [
+    range(17),  # jaw
+    range(17, 22),  # brows
+    range(22, 27),
+    range(27, 31),  # nose
+    range(31, 36),
+    [*range(36, 42), 36],  # eyes
+    [*range(42, 48), 42],
+    [*range(48, 60), 48],  # lips
+    [*range(60, 68), 60],
+]
 
 
 def draw_features() -> Figure:
@@ -33,12 +48,78 @@ def draw_features() -> Figure:
     return figure
 
 
+def save(figure: Figure, name: str, dpi: int = 80) -> None:
+    """Curves as PNG; pictures with many images as JPEG, a third as large."""
+    details = {"pil_kwargs": {"quality": 88}} if name.endswith(".jpg") else {}
+    figure.savefig(PICTURES / name, dpi=dpi, **details)
+
+
+def draw_model(model: pliant.Model) -> None:
+    save(plots.plot_modes(model), "modes.png", 70)
+    save(plots.plot_mean(model), "mean.jpg")
+    save(plots.plot_variance(model), "variance.png")
+
+
+def draw_fits(model: pliant.Model, count: int = 40) -> None:
+    made = faces(count, seed=1)
+    images, truths = [sample.image() for sample in made], [sample.points() for sample in made]
+    rng = np.random.default_rng(0)
+    starts = [perturbed(model, truth, 0.05, rng) for truth in truths]
+    fits = {name: pliant.fit(model, images, starts, algorithm=name) for name in ALGORITHMS}
+    best = fits[ALGORITHMS[0]]
+    image, truth, result = images[3], truths[3], best[3]
+
+    save(plots.plot_overlay(image, result.points, contours=FACE_CONTOURS), "overlay.jpg", 60)
+    save(
+        plots.plot_reconstructions(model, dataset_from_arrays(images[:5], truths[:5])), "reconstructions.jpg"
+    )
+    save(plots.plot_fit(result, image), "fit.jpg")
+    save(plots.plot_iterations(result, image), "iterations.jpg")
+    plots.write_animation(PICTURES / "iterations.gif", result, image, longest=240)
+    save(plots.plot_convergence(fits, truths), "convergence.png")
+
+    distances = {
+        name: np.array(
+            [
+                np.linalg.norm(fit.points - truth, axis=1) / shape_size(truth)
+                for fit, truth in zip(some, truths, strict=True)
+            ]
+        )
+        for name, some in fits.items()
+    }
+    errors = {name: some.mean(axis=1) for name, some in distances.items()}
+    mean = model.levels[-1].shape.mean
+    save(plots.plot_ced(errors), "ced.png")
+    save(plots.plot_landmark_errors(mean, distances[ALGORITHMS[0]]), "landmark-errors.png")
+    points = [fit.points for fit in best]
+    save(plots.plot_best_median_worst(images, points, truths, count=4), "best-median-worst.jpg")
+
+    # How far the fits of other faces were off, as an example of a covariance.
+    good = np.argsort(errors[ALGORITHMS[0]])[: count * 3 // 4]
+    off = np.array([(points[k] - truths[k]) / shape_size(truths[k]) for k in good]) * shape_size(truth)
+    covariance = np.einsum("kvi,kvj->vij", off, off) / len(off)
+    save(plots.plot_uncertainty(image, result.points, covariance), "uncertainty.jpg", 70)
+
+
+def draw_confidence() -> None:
+    """Probabilities that are a little too sure of themselves."""
+    rng = np.random.default_rng(0)
+    evidence = rng.normal(1.0, 2.0, 600)
+    happened = rng.random(600) < 1 / (1 + np.exp(-evidence))
+    probabilities = 1 / (1 + np.exp(-1.6 * evidence))
+    save(plots.plot_reliability(probabilities, happened), "reliability.png")
+    save(plots.plot_roc(probabilities, happened), "roc.png")
+
+
 def main() -> None:
     PICTURES.mkdir(exist_ok=True)
-    draw_features().savefig(PICTURES / "features.png", dpi=90)
+    save(draw_features(), "features.png", 90)
     dataset = faces(200)
-    plots.plot_samples(dataset[:12]).savefig(PICTURES / "faces.png", dpi=70)
-    plots.plot_modes(pliant.train(dataset)).savefig(PICTURES / "modes.png", dpi=70)
+    save(plots.plot_samples(dataset[:12]), "faces.png", 70)
+    model = pliant.train(dataset)
+    draw_model(model)
+    draw_fits(model)
+    draw_confidence()
 
 
 if __name__ == "__main__":

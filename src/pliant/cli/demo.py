@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,8 +10,6 @@ import typer
 from pliant.cli.compiling import announce_compiling
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from pliant.arrays import Float64
     from pliant.data.dataset import Dataset
     from pliant.fitting.result import FitResult
@@ -46,14 +43,14 @@ def demo(
     others = pliant.load_dataset(new)
     found = _write_boxes(boxes, others)
     fits = pliant.fit(model, list(others), found)
-    commands = {
+    typed = {
         "make": f"pliant synthetic {faces} --count {count} --seed {seed}",
         "train": f"pliant train {faces} -o {file}",
         "draw": f"pliant inspect {file} --draw {output / 'modes.png'}",
         "new": f"pliant synthetic {new} --count {_NEW} --seed {seed + 1}",
         "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'}",
     }
-    page.write_text(_page(dataset, model, others, fits, commands), encoding="utf-8")
+    page.write_text(_page(dataset, model, others, fits, typed), encoding="utf-8")
     typer.echo(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
     typer.echo(f"open {page} in a browser")
 
@@ -79,97 +76,96 @@ def _write_boxes(file: Path, dataset: Dataset) -> list[Float64]:
 
 
 def _page(
-    dataset: Dataset, model: Model, others: Dataset, fits: list[FitResult], commands: dict[str, str]
+    dataset: Dataset, model: Model, others: Dataset, fits: list[FitResult], typed: dict[str, str]
 ) -> str:
-    """One self-contained HTML page: pictures are in it, and nothing is fetched."""
+    """One self-contained HTML page; `typed` are the commands that do the same."""
+    from io import BytesIO
+
     import numpy as np
 
     from pliant import plots
     from pliant.metrics import normalised_error, point_subset
+    from pliant.report import Section, commands, page, paragraph, picture
 
     finest = model.levels[-1]
     every = point_subset("all", model.landmarks)
-    truths = [sample.points() for sample in others]
-    return _PAGE.substitute(
-        commands,
-        count=len(dataset),
-        landmarks=model.landmarks,
-        pixels=f"{len(finest.motion.frame.pixels):,}",
-        features=finest.features,
-        shape_modes=finest.shape.modes,
-        shape_kept=f"{finest.shape.variance_kept:.0%}",
-        appearance_modes=finest.appearance.modes,
-        appearance_kept=f"{finest.appearance.variance_kept:.0%}",
-        samples=_picture(plots.plot_samples(dataset[:18]), "training images with their landmarks"),
-        mean=_picture(plots.plot_mean(model), "mean face, its triangles and its landmarks"),
-        shape=_picture(plots.plot_modes(model, shape=4, texture=0), "modes of shape"),
-        texture=_picture(plots.plot_modes(model, shape=0, texture=4), "modes of texture"),
-        variance=_picture(plots.plot_variance(model), "variance explained by the modes"),
-        fits=_picture(plots.plot_fits(fits, [sample.image() for sample in others]), "starts, and fits below"),
-        error=f"{np.mean([normalised_error(f.points, t, every) for f, t in zip(fits, truths, strict=True)]):.1%}",
-        rebuilt=_picture(plots.plot_reconstructions(model, dataset[:6]), "faces and their reconstructions"),
+    images, truths = [sample.image() for sample in others], [sample.points() for sample in others]
+    errors = [normalised_error(fit.points, truth, every) for fit, truth in zip(fits, truths, strict=True)]
+    best = int(np.argmin(errors))
+    moving = BytesIO()
+    plots.write_animation(moving, fits[best], images[best])
+    sections = [
+        Section(
+            "1. Annotated images",
+            [
+                commands(typed["make"]),
+                paragraph(
+                    "Pose, expression, identity, skin, light and background vary. The dots are the landmarks."
+                ),
+                picture(plots.plot_samples(dataset[:18]), "training images with their landmarks"),
+            ],
+        ),
+        Section(
+            "2. The model",
+            [
+                commands(typed["train"]),
+                paragraph(
+                    f"Every face is warped onto the mean shape. There, {len(finest.motion.frame.pixels):,} pixels "
+                    f"are described by {finest.features}, and principal components find what varies: "
+                    f"{finest.shape.modes} modes keep {finest.shape.variance_kept:.0%} of the shape, and "
+                    f"{finest.appearance.modes} modes keep {finest.appearance.variance_kept:.0%} of the appearance."
+                ),
+                picture(plots.plot_mean(model), "mean face, its triangles and its landmarks"),
+            ],
+        ),
+        Section(
+            "3. What the shape does",
+            [
+                commands(typed["draw"]),
+                paragraph(
+                    "Each row moves along one mode, from -3 to +3 standard deviations, with the mean texture."
+                ),
+                picture(plots.plot_modes(model, shape=4, texture=0), "modes of shape"),
+            ],
+        ),
+        Section(
+            "4. What the texture does",
+            [
+                paragraph("The mean shape, with each row along one mode of the pixels."),
+                picture(plots.plot_modes(model, shape=0, texture=4), "modes of texture"),
+            ],
+        ),
+        Section(
+            "5. What the model can say of a face",
+            [
+                paragraph(
+                    "Above, six faces. Below, the same images with the model's nearest texture drawn at their "
+                    "landmarks: what it cannot explain, such as glasses or noise, is gone."
+                ),
+                picture(plots.plot_reconstructions(model, dataset[:6]), "faces and their reconstructions"),
+            ],
+        ),
+        Section(
+            "6. New faces",
+            [
+                commands(typed["new"], typed["fit"]),
+                paragraph(
+                    "Faces that it has not seen. Above, the starts: the mean shape in a rough box. Below, what the "
+                    f"model found; the landmarks are {np.mean(errors):.1%} of the face's size away from the true "
+                    "ones, on average."
+                ),
+                picture(plots.plot_fits(fits, images), "starts, and fits below"),
+                paragraph("One of them, iteration by iteration:"),
+                picture(moving.getvalue(), "the landmarks move from the start to the face"),
+            ],
+        ),
+        Section(
+            "7. How much it keeps", [picture(plots.plot_variance(model), "variance explained by the modes")]
+        ),
+    ]
+    return page(
+        "A deformable model of a face",
+        f"Trained just now, on this machine, on {len(dataset)} synthetic faces with {model.landmarks} landmarks "
+        "each.",
+        sections,
     )
-
-
-def _picture(figure: Figure, description: str) -> str:
-    from base64 import b64encode
-    from io import BytesIO
-
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
-    encoded = b64encode(buffer.getvalue()).decode()
-    return f'<img alt="{description}" src="data:image/png;base64,{encoded}">'
-
-
-_PAGE = Template("""<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>pliant: a deformable model of a face</title>
-<style>
-  body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 52rem; margin: 2rem auto; padding: 0 1rem; }
-  h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; }
-  img { max-width: 100%; display: block; margin: 1rem auto; }
-  pre { background: #f4f4f2; border-left: 4px solid #0072B2; padding: .7rem 1rem; overflow-x: auto; }
-  .lead { color: #555; margin-top: .2rem; }
-</style>
-<h1>A deformable model of a face</h1>
-<p class="lead">Trained just now, on this machine, on $count synthetic faces with $landmarks landmarks each.</p>
-
-<h2>1. Annotated images</h2>
-<pre>$make</pre>
-<p>Pose, expression, identity, skin, light and background vary. The dots are the landmarks.</p>
-$samples
-
-<h2>2. The model</h2>
-<pre>$train</pre>
-<p>Every face is warped onto the mean shape. There, $pixels pixels are described by $features, and principal
-components find what varies: $shape_modes modes keep $shape_kept of the shape, and $appearance_modes modes
-keep $appearance_kept of the appearance.</p>
-$mean
-
-<h2>3. What the shape does</h2>
-<pre>$draw</pre>
-<p>Each row moves along one mode, from -3 to +3 standard deviations, with the mean texture.</p>
-$shape
-
-<h2>4. What the texture does</h2>
-<p>The mean shape, with each row along one mode of the pixels.</p>
-$texture
-
-<h2>5. What the model can say of a face</h2>
-<p>Above, six faces. Below, the same images with the model's nearest texture drawn at their landmarks: what it
-cannot explain, such as glasses or noise, is gone.</p>
-$rebuilt
-
-<h2>6. New faces</h2>
-<pre>$new
-$fit</pre>
-<p>Faces that it has not seen. Above, the starts: the mean shape in a rough box. Below, what the model found; the
-landmarks are $error of the face's size away from the true ones, on average.</p>
-$fits
-
-<h2>7. How much it keeps</h2>
-$variance
-</html>
-""")

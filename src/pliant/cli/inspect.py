@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pliant.cli.options import AsJson, Quiet
+
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from pliant.model import Model
+
+
+class What(StrEnum):
+    """What `--draw` draws."""
+
+    MODES = "modes"
+    MEAN = "mean"
+    VARIANCE = "variance"
 
 
 def inspect(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    draw: Annotated[
-        Path | None, typer.Option(help="Draw the leading modes to this file (png, svg or pdf).")
-    ] = None,
+    draw: Annotated[Path | None, typer.Option(help="Draw the model to this file (png, svg or pdf).")] = None,
+    what: Annotated[What | None, typer.Option(help="What to draw; modes if not given.")] = None,
     modes: Annotated[int, typer.Option(help="How many modes of shape and of texture to draw.", min=1)] = 3,
-    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Write all of it to this file, an HTML page that stands alone.")
+    ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show the levels, sizes and variance of a model, and draw it."""
     import json
 
     import pliant
 
+    if what is not None and draw is None:
+        raise ValueError(f"--what {what}: name the file to draw it to with --draw.")
+    if draw is not None:
+        _check_target("--draw", draw, (".png", ".svg", ".pdf"))
+    if report is not None:
+        _check_target("--report", report, (".html", ".htm"))
     loaded = pliant.load(model)
     if as_json:
         typer.echo(json.dumps(describe(loaded), indent=2))
-    else:
+    elif not quiet:
         summarise(loaded)
     if draw is not None:
-        from pliant.plots import plot_modes
+        _drawn(loaded, what, modes).savefig(draw)
+    if report is not None:
+        from pliant.report import model_page
 
-        plot_modes(loaded, modes, modes).savefig(draw, dpi=120)
-        if not as_json:
-            typer.echo(f"wrote {draw}")
+        report.write_text(model_page(loaded, model.stem, modes), encoding="utf-8")
+    if not as_json and not quiet:
+        for file in (draw, report):
+            if file is not None:
+                typer.echo(f"wrote {file}")
+
+
+def _check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:
+    if file.suffix.lower() not in endings:
+        raise ValueError(f"{option} {file}: the name must end in {', '.join(endings)}.")
+    if not file.parent.is_dir():
+        raise ValueError(f"{option} {file}: the folder {file.parent} does not exist.")
+
+
+def _drawn(model: Model, what: What | None, modes: int) -> Figure:
+    from pliant import plots
+
+    if what is What.MEAN:
+        return plots.plot_mean(model)
+    return plots.plot_variance(model) if what is What.VARIANCE else plots.plot_modes(model, modes, modes)
 
 
 def describe(model: Model) -> dict[str, Any]:

@@ -1,0 +1,39 @@
+"""Pictures of data sets, models, fits and errors.
+
+Each `plot_` function takes results and a `Style`, and returns a Matplotlib figure: save it as PNG, SVG or PDF.
+`paint_overlay`, `write_overlay` and `write_animation` paint pixels without Matplotlib: for thousands of
+pictures, and for moving ones.
+"""
+
+from pliant.plots.animation import write_animation
+from pliant.plots.confidence import plot_reliability, plot_roc
+from pliant.plots.errors import ced_area, plot_best_median_worst, plot_ced, plot_landmark_errors
+from pliant.plots.fits import plot_convergence, plot_fit, plot_fits, plot_iterations
+from pliant.plots.landmarks import plot_overlay, plot_samples, plot_uncertainty
+from pliant.plots.models import plot_mean, plot_modes, plot_reconstructions, plot_variance
+from pliant.plots.painter import paint_overlay, write_overlay
+from pliant.plots.style import Style
+
+__all__ = [
+    "Style",
+    "ced_area",
+    "paint_overlay",
+    "plot_best_median_worst",
+    "plot_ced",
+    "plot_convergence",
+    "plot_fit",
+    "plot_fits",
+    "plot_iterations",
+    "plot_landmark_errors",
+    "plot_mean",
+    "plot_modes",
+    "plot_overlay",
+    "plot_reconstructions",
+    "plot_reliability",
+    "plot_roc",
+    "plot_samples",
+    "plot_uncertainty",
+    "plot_variance",
+    "write_animation",
+    "write_overlay",
+]

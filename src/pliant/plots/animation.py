@@ -1,0 +1,74 @@
+"""The iterations of a fit as a moving picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from PIL import Image as PIL
+from PIL import ImageDraw, ImageFont
+
+from pliant.arrays import Image
+from pliant.fitting.result import FitResult
+from pliant.plots.axes import object_box
+from pliant.plots.fits import iterations_of
+from pliant.plots.painter import paint_overlay
+from pliant.plots.style import STYLE, Style
+
+_FORMATS = {".gif": "GIF", ".webp": "WEBP"}
+
+
+def write_animation(
+    target: Path | str | BinaryIO,
+    result: FitResult,
+    image: Image,
+    *,
+    longest: int = 360,
+    seconds: float = 0.12,
+    style: Style = STYLE,
+) -> None:
+    """Write the way from the start to the fit as a moving GIF (or WebP, by the name of the file).
+
+    Every iteration is shown for `seconds`, the first and last for a second more, around the landmarks, with
+    `longest` pixels along the longer side.
+    """
+    kind = "GIF"
+    if isinstance(target, (str, Path)):
+        suffix = Path(target).suffix.lower()
+        if suffix not in _FORMATS:
+            raise ValueError(f"{target}: an animation is a .gif or a .webp file.")
+        kind = _FORMATS[suffix]
+    steps = iterations_of(result)
+    left, top, right, bottom = object_box(image, steps[0][1], steps[-1][1])
+    part = image[top:bottom, left:right]
+    frames = [
+        _captioned(
+            paint_overlay(
+                part, points - (left, top), style, kind="fit" if number else "start", longest=longest
+            ),
+            name,
+        )
+        for number, (name, points) in enumerate(steps)
+    ]
+    lengths = [round(1000 * seconds)] * len(frames)
+    lengths[0] += 1000
+    lengths[-1] += 1000
+    if kind == "GIF":
+        # One palette for all, without dither: what does not move then costs no bytes.
+        both = PIL.new("RGB", (frames[0].width, 2 * frames[0].height))
+        both.paste(frames[0])
+        both.paste(frames[-1], (0, frames[0].height))
+        palette = both.quantize(192)
+        frames = [frame.quantize(palette=palette, dither=PIL.Dither.NONE) for frame in frames]
+    frames[0].save(target, kind, save_all=True, append_images=frames[1:], duration=lengths, loop=0)
+
+
+def _captioned(picture: Image, text: str) -> PIL.Image:
+    """The picture on top of a white line of text."""
+    line = 22
+    height, width = picture.shape[:2]
+    page = PIL.new("RGB", (width, height + line), "white")
+    page.paste(PIL.fromarray(np.ascontiguousarray(picture)))
+    ImageDraw.Draw(page).text((4, height + 3), text, "black", ImageFont.load_default(13))
+    return page

@@ -1,0 +1,103 @@
+"""What all figures are put together from: a sheet of axes, an image on one, landmarks on that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from pliant.arrays import Floats, Image, Int32
+from pliant.plots.style import MARKERS, Kind, Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Box = tuple[int, int, int, int]
+"""Left, top, right and bottom of a part of an image; the last two are one beyond it."""
+
+
+def sheet(rows: int, columns: int, width: float, height: float, style: Style) -> tuple[Figure, Any]:
+    """A figure of `width x height` inches with axes `(rows, columns)`."""
+    figure = Figure(figsize=(width, height), layout="constrained", dpi=style.dpi)
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def dress(axis: Axes, style: Style, *, title: str = "", x: str = "", y: str = "") -> None:
+    """Names, sizes of text and a quiet grid for an axis with curves."""
+    if title:
+        axis.set_title(title, fontsize=style.font)
+    axis.set_xlabel(x, fontsize=style.font)
+    axis.set_ylabel(y, fontsize=style.font)
+    axis.tick_params(labelsize=0.9 * style.font)
+    axis.grid(alpha=0.3)
+    axis.set_axisbelow(True)
+    axis.spines[["top", "right"]].set_visible(False)
+
+
+def show(axis: Axes, image: Image, style: Style, title: str = "", box: Box | None = None) -> None:
+    """An image, or the part of it in a box, with pixel centres at integers."""
+    left, top, right, bottom = box or (0, 0, image.shape[1], image.shape[0])
+    part = image[top:bottom, left:right]
+    whitest = np.iinfo(part.dtype).max if np.issubdtype(part.dtype, np.integer) else 1
+    picture = part[:, :, 0] if part.ndim == 3 and part.shape[2] == 1 else part
+    extent = (left - 0.5, right - 0.5, bottom - 0.5, top - 0.5)
+    axis.imshow(
+        np.clip(picture / whitest, 0, 1),
+        cmap="gray",
+        vmin=0,
+        vmax=1,
+        interpolation="antialiased",
+        extent=extent,
+    )
+    # Landmarks beyond the image must not stretch the picture.
+    axis.set(xlim=extent[:2], ylim=extent[2:])
+    axis.set_axis_off()
+    if title:
+        axis.set_title(title, fontsize=style.font)
+
+
+def dots(
+    axis: Axes,
+    points: Floats,
+    style: Style,
+    kind: Kind = "fit",
+    *,
+    inches: float | None = None,
+    label: str | None = None,
+) -> None:
+    """Landmarks `(v, 2)` on an axis `inches` wide; those that are not known are left out."""
+    known = points[np.isfinite(points).all(axis=1)]
+    share = (inches or style.cell) / 6
+    axis.scatter(
+        known[:, 0],
+        known[:, 1],
+        s=style.marker**2 * share,
+        color=style.colour(kind),
+        marker=MARKERS[kind],
+        edgecolors="black",
+        linewidths=0.1 * style.marker * np.sqrt(share),
+        label=label,
+        zorder=3,
+    )
+
+
+def mesh(axis: Axes, points: Floats, triangles: Int32, style: Style) -> None:
+    axis.triplot(points[:, 0], points[:, 1], triangles, color=style.lines, linewidth=0.7)
+
+
+def object_box(image: Image, *shapes: Floats, margin: float = 0.2) -> Box:
+    """A square about landmarks `(..., v, 2)`, larger by `margin` on each side, as far as the image goes."""
+    height, width = image.shape[:2]
+    points = np.concatenate([np.asarray(shape).reshape(-1, 2) for shape in shapes])
+    points = points[np.isfinite(points).all(axis=1)]
+    whole = (0, 0, width, height)
+    if not len(points):
+        return whole
+    low, high = points.min(axis=0), points.max(axis=0)
+    half = (0.5 + margin) * float((high - low).max()) + 1
+    middle = (low + high) / 2
+    # Clipped as floats: landmarks may lie farther away than integers go.
+    left, top = np.floor(np.clip(middle - half, 0, (width, height))).astype(int)
+    right, bottom = np.ceil(np.clip(middle + half, 0, (width, height))).astype(int)
+    return (int(left), int(top), int(right), int(bottom)) if right > left and bottom > top else whole

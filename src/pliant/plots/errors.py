@@ -1,0 +1,264 @@
+"""How far many fits are from the truth: over all fits, over the landmarks, and the fits themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.collections import EllipseCollection
+from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
+
+from pliant.arrays import Float64, Floats
+from pliant.fitting.fitter import ImageSource, read
+from pliant.metrics import normalised_error
+from pliant.plots.axes import dots, dress, object_box, sheet, show
+from pliant.plots.style import STYLE, Style
+from pliant.shape import shape_size
+
+_BESIDE = 6
+"""With more curves than this, their legend stands beside the plot."""
+
+
+def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: Style = STYLE) -> Figure:
+    """Share of fits below each error, up to `limit`, for the errors `(k,)` of each label; best area first.
+
+    The area below the curve is a share of the whole; a fit has failed if its error is beyond the limit or not
+    finite. Without a limit, it is a round number that nine in ten fits of the best label stay below.
+    """
+    if not errors or not all(len(some) for some in errors.values()):
+        raise ValueError("there are no errors to draw: every label needs at least one.")
+    bound = limit or round_limit(errors)
+    grid = np.linspace(0, bound, 301)
+    beside = len(errors) > _BESIDE
+    height = max(3.4, 0.2 * len(errors) + 0.6) if beside else 3.4
+    figure, axes = sheet(1, 1, 8.2 if beside else 5.4, height, style)
+    axis = axes[0, 0]
+    by_area = sorted(errors, key=lambda label: -ced_area(errors[label], bound))
+    # The look belongs to the label's place as given, so that two plots of the same labels agree.
+    place = {label: number for number, label in enumerate(errors)}
+    for label in by_area:
+        values = np.sort(np.where(np.isnan(errors[label]), np.inf, errors[label]))
+        share = np.searchsorted(values, grid, side="right") / len(values)
+        number = place[label]
+        axis.plot(
+            grid,
+            share,
+            label=f"{label}\narea {ced_area(values, bound):.3f}, failed {1 - share[-1]:.1%}"
+            if not beside
+            else f"{label}: {ced_area(values, bound):.3f}, {1 - share[-1]:.1%}",
+            markevery=(10 + 3 * (number % 9), 40),
+            **style.curve(number),
+        )
+    dress(axis, style, x="error / size", y="share of fits below")
+    axis.set(xlim=(0, bound), ylim=(0, 1.02))
+    axis.locator_params(axis="x", nbins=6)
+    axis.yaxis.set_major_formatter("{x:.0%}")
+    small = 0.9 * style.font
+    if beside:
+        figure.legend(
+            loc="outside right upper",
+            fontsize=small,
+            handlelength=3.5,
+            title="label: area, failed",
+            title_fontsize=small,
+        )
+    else:
+        axis.legend(loc="best", fontsize=small, handlelength=3.5)
+    return figure
+
+
+def ced_area(errors: Floats, limit: float) -> float:
+    """Area below the cumulative curve of errors `(k,)` from 0 to `limit`, as a share of the whole."""
+    errors = np.where(np.isnan(errors), np.inf, errors)
+    return float(np.mean(np.clip(1 - errors / limit, 0, 1)))
+
+
+def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: Style = STYLE) -> Figure:
+    """Where fits are off: errors over the size `(k, v)` of k fits, on the mean shape `(v, 2)`.
+
+    A circle's radius is the mean error of its landmark, enlarged by a round factor that the title gives. The
+    `worst` landmarks, numbered from 0, are listed beside it, with the span of the middle half of their errors.
+    """
+    if errors.ndim != 2 or errors.shape[1] != len(mean):
+        raise ValueError(f"{len(mean)} landmarks need errors (k, {len(mean)}), not {errors.shape}.")
+    finite = np.isfinite(errors)
+    counted = finite.any(axis=0)
+    if not counted.any():
+        raise ValueError("none of the errors is a finite number.")
+    values = np.where(finite, errors, np.nan)
+    average = np.full(len(mean), np.nan)
+    average[counted] = np.nanmean(values[:, counted], axis=0)
+    order = [int(number) for number in np.argsort(-np.where(counted, average, -1))][
+        : min(worst, counted.sum())
+    ]
+    low, high = np.nanpercentile(values[:, order], [25, 75], axis=0)
+
+    size = float(shape_size(mean))
+    factor = _enlargement(float(np.nanmax(average)), len(mean))
+    spread = np.ptp(mean, axis=0)
+    tall = float(np.clip(4.4 * spread[1] / max(spread[0], 1e-9), 2.4, 5.5))
+    figure = Figure(figsize=(8.2, tall + 0.5), layout="constrained", dpi=style.dpi)
+    shape, listed = figure.subplots(1, 2, width_ratios=(1.9, 1))
+    shape.set_aspect("equal")
+    shape.set_axis_off()
+    shape.set_title(
+        "mean error of each landmark" + (f" (circles: {factor:g} x)" if factor != 1 else ""),
+        fontsize=style.font,
+    )
+    diameters = 2 * factor * size * average[counted]
+    circles = EllipseCollection(
+        diameters,
+        diameters,
+        np.zeros(len(diameters)),
+        units="xy",
+        offsets=mean[counted],
+        transOffset=shape.transData,
+        edgecolors="black",
+        linewidths=0.5,
+        alpha=0.85,
+        cmap=style.sequence,
+    )
+    circles.set_array(average[counted])
+    circles.set_clim(0, float(np.nanmax(average)))
+    shape.add_collection(circles)
+    shape.scatter(*mean.T, s=2, color="black", zorder=3)
+    border = 0.1 * size
+    shape.set(
+        xlim=(mean[:, 0].min() - border, mean[:, 0].max() + border),
+        ylim=(mean[:, 1].max() + border, mean[:, 1].min() - border),
+    )
+    middle = mean.mean(axis=0)
+    numbered: list[int] = []
+    for number in order:
+        # Of several close together, the worst has its number written.
+        if any(np.linalg.norm(mean[number] - mean[other]) < 0.06 * size for other in numbered):
+            continue
+        numbered.append(number)
+        # Outwards, where the shape leaves room.
+        way = (mean[number] - middle) / max(float(np.linalg.norm(mean[number] - middle)), 1e-9)
+        shape.annotate(
+            str(number),
+            mean[number] + way * factor * size * average[number],
+            xytext=(0.7 * style.font * way[0], -0.7 * style.font * way[1]),
+            textcoords="offset points",
+            ha="center",
+            va="center",
+            fontsize=0.9 * style.font,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+        )
+    bar = figure.colorbar(circles, ax=shape, shrink=0.8, pad=0.02)
+    bar.set_label("mean error / size", fontsize=style.font)
+    bar.ax.tick_params(labelsize=0.9 * style.font)
+
+    rows = np.arange(len(order))
+    listed.hlines(rows, low, high, color="0.55", linewidth=3)
+    listed.plot(average[order], rows, "o", color=style.curves[0], markersize=0.6 * style.font)
+    listed.set_yticks(rows, [str(number) for number in order])
+    listed.invert_yaxis()
+    dress(listed, style, title="worst landmarks: mean, middle half", x="error / size")
+    listed.set_xlim(left=0)
+    listed.locator_params(axis="x", nbins=4)
+    return figure
+
+
+def plot_best_median_worst(
+    images: Sequence[ImageSource],
+    points: Sequence[Floats],
+    truths: Sequence[Floats] | None = None,
+    errors: Sequence[float] | Floats | None = None,
+    *,
+    count: int = 5,
+    names: Sequence[str] | None = None,
+    style: Style = STYLE,
+) -> Figure:
+    """A contact sheet of the fits `(v, 2)` with the smallest, the middle and the largest errors.
+
+    Without errors, they are computed from the truths `(v, 2)`, which are drawn as well if they are given. Only
+    the images that are drawn are read. An error that is not finite counts as the largest.
+    """
+    if errors is None and truths is None:
+        raise ValueError("give the errors of the fits, or the truths to compute them from.")
+    if errors is None:
+        errors = [known_error(found, truth) for found, truth in zip(points, truths or (), strict=True)]
+    values = np.asarray(errors, dtype=np.float64)
+    if not len(images) == len(points) == len(values) or not len(values):
+        raise ValueError(f"there are {len(images)} images, {len(points)} fits and {len(values)} errors.")
+    rows = [row for row in _extremes(values, count) if len(row[1])]
+    columns = max(len(numbers) for _, numbers in rows)
+    lines = 0.02 * style.font * (1 + (names is not None))
+    height = (style.cell + 0.15 + lines) * len(rows) + 0.3
+    figure, axes = sheet(len(rows), columns, style.cell * columns + 0.3, height, style)
+    figure.set_layout_engine("constrained", h_pad=0.08)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for (name, numbers), line in zip(rows, axes, strict=True):
+        for number, axis in zip(numbers, line, strict=False):
+            image = read(images[number])
+            about = [points[number]] if truths is None else [points[number], truths[number]]
+            title = f"{values[number]:.4f}"
+            if names is not None:
+                title = f"{_shortened(names[number], 20)}\n{title}"
+            # Where the object is, even if the fit has gone far away from it.
+            show(axis, image, style, title, object_box(image, about[-1]))
+            if truths is not None:
+                axis.plot(*np.stack(about, axis=1).T, color="white", linewidth=1.0)
+                axis.plot(*np.stack(about, axis=1).T, color="black", linewidth=0.5)
+                dots(axis, truths[number], style, "truth", label="truth")
+            dots(axis, points[number], style, "fit", label="fit")
+        line[0].set_axis_on()
+        line[0].set(xticks=[], yticks=[], frame_on=False)
+        line[0].set_ylabel(name, fontsize=1.1 * style.font)
+    if truths is not None:
+        handles, labels = axes[0, 0].get_legend_handles_labels()
+        figure.legend(
+            handles,
+            labels,
+            loc="outside lower center",
+            ncols=2,
+            fontsize=style.font,
+            frameon=False,
+            markerscale=2,
+        )
+    return figure
+
+
+def known_error(points: Floats, truth: Floats) -> float:
+    """Mean distance over the size at the landmarks whose truth is known; nan if there are not two of them."""
+    known = np.isfinite(truth).all(axis=1)
+    if known.sum() < 2:
+        return float("nan")
+    return normalised_error(points[known], truth[known], np.arange(known.sum(), dtype=np.int32))
+
+
+def _extremes(errors: Float64, count: int) -> list[tuple[str, list[int]]]:
+    """Numbers of the best, middle and worst fits, none of them twice."""
+    order = [
+        int(number) for number in np.argsort(np.where(np.isfinite(errors), errors, np.inf), kind="stable")
+    ]
+    each = min(count, max(1, len(order) // 3))
+    best, worst = order[:each], order[each:][-each:][::-1]
+    between = order[each : len(order) - len(worst)]
+    first = max(0, (len(between) - each) // 2)
+    return [("best", best), ("median", between[first : first + each]), ("worst", worst)]
+
+
+def round_limit(errors: Mapping[str, Floats]) -> float:
+    """A round number that nine in ten fits of the best label stay below."""
+    best = min(
+        float(np.quantile(np.where(np.isfinite(some), some, 1e9), 0.9, method="lower"))
+        for some in errors.values()
+    )
+    ladder = [step * 10.0**power for power in range(-4, 2) for step in (1, 2, 5)]
+    return next((step for step in ladder if step > best), ladder[-1])
+
+
+def _enlargement(largest: float, landmarks: int) -> float:
+    """A round factor with which the largest circle is at most an eighth of the object wide, less for many."""
+    factors = (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
+    widest = min(0.125, 8 / landmarks)
+    return max([factor for factor in factors if 2 * factor * largest <= widest], default=factors[0])
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else "…" + text[1 - length :]

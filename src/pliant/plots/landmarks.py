@@ -1,0 +1,94 @@
+"""Landmarks on images: alone, in a contact sheet, and with how sure they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.collections import EllipseCollection
+from matplotlib.figure import Figure
+
+from pliant.arrays import Floats, Image, Int32
+from pliant.data.dataset import Sample
+from pliant.plots.axes import dots, mesh, object_box, sheet, show
+from pliant.plots.style import STYLE, Style
+
+
+def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STYLE) -> Figure:
+    """A contact sheet of images with their landmarks."""
+    if not samples:
+        raise ValueError("there are no samples to draw.")
+    columns = min(columns, len(samples))
+    rows = -(-len(samples) // columns)
+    figure, axes = sheet(rows, columns, style.cell * columns, style.cell * rows, style)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for axis, sample in zip(axes.flat, samples, strict=False):
+        show(axis, sample.image(), style)
+        dots(axis, sample.points(), style)
+    return figure
+
+
+def plot_overlay(
+    image: Image,
+    points: Floats,
+    style: Style = STYLE,
+    *,
+    contours: Sequence[Sequence[int]] = (),
+    triangles: Int32 | None = None,
+) -> Figure:
+    """Nothing but the image and the landmarks `(v, 2)` on it.
+
+    `contours` are runs of landmark numbers to be joined by lines, `triangles (t, 3)` is a mesh to draw below.
+    """
+    height, width = image.shape[:2]
+    inches = 6 / max(height, width)
+    size = (max(0.1, inches * width), max(0.1, inches * height))
+    figure = Figure(figsize=size, dpi=style.dpi)
+    axis = figure.add_axes((0, 0, 1, 1))
+    show(axis, image, style)
+    if triangles is not None:
+        mesh(axis, points, triangles, style)
+    for contour in contours:
+        x, y = points[list(contour)].T
+        axis.plot(x, y, color="black", linewidth=2.0, solid_capstyle="round")
+        axis.plot(x, y, color=style.lines, linewidth=1.2, solid_capstyle="round")
+    dots(axis, points, style, inches=size[0])
+    return figure
+
+
+def plot_uncertainty(
+    image: Image, points: Floats, covariance: Floats, deviations: float = 2.0, style: Style = STYLE
+) -> Figure:
+    """Landmarks `(v, 2)` with ellipses of `deviations` standard deviations from their covariance `(v, 2, 2)`.
+
+    Both are in pixels of the image, of which the part around the landmarks is drawn.
+    """
+    if covariance.shape != (len(points), 2, 2):
+        raise ValueError(f"{len(points)} points need a covariance (v, 2, 2), not {covariance.shape}.")
+    known = np.isfinite(points).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
+    variances, directions = np.linalg.eigh(covariance[known])
+    axes_long = 2 * deviations * np.sqrt(np.maximum(variances, 0))
+    angles = np.degrees(np.arctan2(directions[:, 1, 1], directions[:, 0, 1]))
+    inches = 5.0
+    box = object_box(image, points)
+    tall = inches * (box[3] - box[1]) / (box[2] - box[0])
+    figure, axes = sheet(1, 1, inches, tall + 0.25, style)
+    axis = axes[0, 0]
+    show(axis, image, style, f"ellipses: {deviations:g} standard deviations", box)
+    for colour, width in (("black", 2.2), (style.lines, 1.2)):
+        axis.add_collection(
+            EllipseCollection(
+                axes_long[:, 1],
+                axes_long[:, 0],
+                angles,
+                units="xy",
+                offsets=points[known],
+                transOffset=axis.transData,
+                facecolors="none",
+                edgecolors=colour,
+                linewidths=width,
+            )
+        )
+    dots(axis, points, style, inches=0.4 * inches)
+    return figure

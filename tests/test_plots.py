@@ -1,0 +1,459 @@
+"""Pictures: what is on them, where it is, and what the numbers on them say."""
+
+import base64
+import re
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+
+import pliant
+from pliant import plots, report
+from pliant.fitting.start import perturbed
+from pliant.plots import Style
+from pliant.plots.axes import object_box
+from pliant.plots.confidence import _roc, _wilson
+from pliant.plots.errors import _extremes, round_limit
+from pliant.plots.fits import _mean_curve, _spread
+from test_cli import run
+
+ERRORS = arrays(
+    np.float64, st.integers(1, 30), elements=st.floats(0, 0.2) | st.just(np.nan) | st.just(np.inf)
+)
+
+
+FIGURES = {
+    "samples": lambda t: plots.plot_samples(t.dataset[:3], columns=2),
+    "overlay": lambda t: plots.plot_overlay(
+        t.images[0], t.points[0], contours=[range(17)], triangles=t.model.texture.frame.triangles
+    ),
+    "uncertainty": lambda t: plots.plot_uncertainty(
+        t.images[0], t.points[0], np.tile(np.diag([2.0, 1.0]), (68, 1, 1))
+    ),
+    "mean": lambda t: plots.plot_mean(t.model),
+    "modes": lambda t: plots.plot_modes(t.model, 1, 1),
+    "reconstructions": lambda t: plots.plot_reconstructions(t.model, t.dataset[:2]),
+    "variance": lambda t: plots.plot_variance(t.model),
+    "fit": lambda t: plots.plot_fit(t.fits[0], t.images[0]),
+    "fits": lambda t: plots.plot_fits(t.fits, t.images),
+    "iterations": lambda t: plots.plot_iterations(t.fits[0], t.images[0]),
+    "convergence": lambda t: plots.plot_convergence({"a": t.fits, "b": t.fits}, t.truths),
+    "ced": lambda t: plots.plot_ced({"a": t.errors.mean(axis=1), "b": t.errors[:, 0]}),
+    "landmark errors": lambda t: plots.plot_landmark_errors(t.truths[0], t.errors),
+    "best": lambda t: plots.plot_best_median_worst(
+        t.images, t.points, t.truths, names=["a" * 40, "b", "c", "d"]
+    ),
+    "reliability": lambda t: plots.plot_reliability(np.linspace(0, 1, 20), np.arange(20) > 8),
+    "roc": lambda t: plots.plot_roc(np.linspace(0, 1, 20), np.arange(20) % 3 == 0),
+}
+
+
+@dataclass(frozen=True)
+class Things:
+    model: pliant.Model
+    dataset: pliant.Dataset
+    images: list
+    truths: list
+    fits: list
+
+    @property
+    def points(self):
+        return [fit.points for fit in self.fits]
+
+    @property
+    def errors(self):
+        return np.linalg.norm(np.array(self.points) - self.truths, axis=2) / 50
+
+
+@pytest.fixture(scope="module")
+def things(model, dataset):
+    some = dataset[:4]
+    images, truths = [sample.image() for sample in some], [sample.points() for sample in some]
+    starts = [perturbed(model, truth, 0.05, np.random.default_rng(k)) for k, truth in enumerate(truths)]
+    fits = pliant.fit(model, images, starts, iterations=(4, 3), device="reference")
+    return Things(model, some, images, truths, fits)
+
+
+class TestFigures:
+    def test_every_function_is_tried(self):
+        assert len(FIGURES) == sum(name.startswith("plot_") for name in plots.__all__)
+
+    @pytest.mark.parametrize("name", FIGURES)
+    def test_is_saved_as_pixels_and_as_vectors(self, name, things):
+        figure = FIGURES[name](things)
+        for kind, begin in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, dpi=30)
+            assert buffer.getvalue().startswith(begin)
+
+    def test_landmarks_stay_vectors_on_an_embedded_image(self, things):
+        svg = BytesIO()
+        plots.plot_overlay(things.images[0], things.points[0]).savefig(svg, format="svg")
+        text = svg.getvalue().decode()
+        assert text.count("<image") == 1
+        assert text.count(f"fill: {Style().fit.lower()}") == 68
+
+    def test_the_style_is_obeyed(self, things):
+        style = Style(fit="#112233", font=14, dpi=77)
+        figure = plots.plot_fit(things.fits[0], things.images[0], style)
+        assert figure.dpi == 77
+        assert figure.axes[0].title.get_fontsize() == 14
+        fit = figure.axes[0].collections[1]
+        assert tuple(np.round(fit.get_facecolor()[0][:3] * 255)) == (0x11, 0x22, 0x33)
+
+    def test_curves_differ_without_their_colours(self):
+        looks = [Style().curve(number) for number in range(31)]
+        assert len({(str(look["linestyle"]), look["marker"]) for look in looks}) == 31
+
+    def test_a_fit_without_a_trace_cannot_be_replayed(self, things, tmp_path):
+        bare = replace(things.fits[0], trace=())
+        for draw in (
+            lambda: plots.plot_iterations(bare, things.images[0]),
+            lambda: plots.write_animation(tmp_path / "a.gif", bare, things.images[0]),
+            lambda: plots.plot_convergence({"a": [bare]}),
+        ):
+            with pytest.raises(ValueError, match="trace"):
+                draw()
+        assert not list(tmp_path.iterdir())
+
+
+class TestIterations:
+    @given(st.integers(2, 40), st.integers(1, 12))
+    def test_frames_run_from_the_start_to_the_end(self, count, frames):
+        shapes = np.cumsum(np.random.default_rng(count).normal(size=(count, 3, 2)), axis=0)
+        chosen = _spread(shapes, frames)
+        assert chosen[0] == 0
+        assert chosen[-1] == count - 1
+        assert len(chosen) <= max(2, frames)
+        assert chosen == sorted(set(chosen))
+
+    @pytest.mark.parametrize("name", ["fit.gif", "fit.webp"])
+    def test_an_animation_has_a_frame_for_every_iteration(self, things, tmp_path, name):
+        result = things.fits[1]
+        plots.write_animation(tmp_path / name, result, things.images[1], longest=120)
+        with Image.open(tmp_path / name) as moving:
+            assert moving.n_frames == 1 + result.iterations
+            assert moving.size[0] <= 120
+
+    def test_an_animation_needs_a_name_that_says_what_it_is(self, things, tmp_path):
+        with pytest.raises(ValueError, match=r"\.gif or a \.webp"):
+            plots.write_animation(tmp_path / "fit.avi", things.fits[0], things.images[0])
+
+    def test_fits_that_end_early_keep_their_last_value(self):
+        short, long = (
+            [np.array([4.0, 2.0]), np.array([1.0])],
+            [np.array([8.0, 6.0, 4.0]), np.array([3.0, 1.0])],
+        )
+        steps, means = _mean_curve([short, long], [3, 2])
+        np.testing.assert_array_equal(steps, [0, 1, 2, np.nan, 3, 4])
+        np.testing.assert_array_equal(means, [6, 4, 3, np.nan, 2, 1])
+
+    def test_one_that_diverges_leaves_the_others_to_be_seen(self, things):
+        wild = replace(
+            things.fits[0],
+            trace=tuple(replace(level, points=level.points * 1e9) for level in things.fits[0].trace),
+        )
+        first = [replace(level, points=things.fits[0].trace[0].points[:1]) for level in wild.trace[:1]]
+        late = replace(wild, trace=(replace(first[0], costs=wild.trace[0].costs[:1]), *wild.trace[1:]))
+        figure = plots.plot_convergence({"a": [late]}, things.truths[:1])
+        assert figure.axes[0].get_ylim()[1] < 1
+        unknown = np.full((68, 2), np.nan)
+        plots.plot_convergence({"a": [late]}, [unknown]).savefig(BytesIO(), dpi=20)
+        with pytest.raises(ValueError, match="a: there are 1 fits and 4 truths"):
+            plots.plot_convergence({"a": [late]}, things.truths)
+
+
+class TestErrors:
+    def test_landmarks_without_a_truth_do_not_count(self, things):
+        points, truth = things.points[0].copy(), things.truths[0].copy()
+        truth[40:] = np.nan
+        before = plots.errors.known_error(points, truth)
+        points[40:] = 1e6
+        assert plots.errors.known_error(points, truth) == before > 0
+        assert np.isnan(plots.errors.known_error(points, np.full((68, 2), np.nan)))
+
+    @given(ERRORS, st.floats(0.01, 0.3))
+    def test_the_area_is_that_below_the_curve(self, errors, limit):
+        grid = (np.arange(20_000) + 0.5) * limit / 20_000
+        with np.errstate(invalid="ignore"):
+            curve = np.mean(errors[:, None] <= grid, axis=0)
+        assert plots.ced_area(errors, limit) == pytest.approx(curve.mean(), abs=1e-3)
+
+    def test_the_legend_counts_what_failed(self):
+        figure = plots.plot_ced(
+            {"bad": [0.5, np.nan, 0.01, 0.01], "good": [0.01, 0.01, 0.02, 0.03]}, limit=0.05
+        )
+        labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        assert labels == ["good\narea 0.650, failed 0.0%", "bad\narea 0.400, failed 50.0%"]
+        assert figure.axes[0].lines[1].get_ydata()[-1] == 0.5
+
+    @given(ERRORS.filter(lambda errors: np.isfinite(errors).all()))
+    def test_a_limit_is_round_and_beyond_most_errors(self, errors):
+        limit = round_limit({"a": errors, "b": errors + 1})
+        assert np.mean(errors < limit) >= 0.9 or limit > np.quantile(errors, 0.9, method="lower")
+        assert re.fullmatch(r"[125]e[-+]\d+", f"{limit:.0e}")
+
+    def test_the_worst_landmarks_are_named(self, things):
+        errors = np.full((5, 68), 0.01)
+        errors[:, [30, 8]] = 0.05, 0.04
+        errors[:, 3] = np.nan
+        figure = plots.plot_landmark_errors(things.truths[0], errors, worst=2)
+        shape, listed = figure.axes[:2]
+        assert [label.get_text() for label in listed.get_yticklabels()] == ["30", "8"]
+        assert [text.get_text() for text in shape.texts] == ["30", "8"]
+        assert len(shape.collections[0].get_offsets()) == 67
+
+    def test_circles_are_as_large_as_the_errors(self, things):
+        """Times the factor of the title."""
+        mean = things.truths[0]
+        figure = plots.plot_landmark_errors(mean, np.full((2, 68), 0.01))
+        size = np.mean(np.ptp(mean, axis=0))
+        assert "circles: 5 x" in figure.axes[0].get_title()
+        np.testing.assert_allclose(figure.axes[0].collections[0].get_widths(), 2 * 5 * 0.01 * size, rtol=0.05)
+
+    @given(ERRORS, st.integers(1, 6))
+    def test_best_median_and_worst_are_in_order_and_once(self, errors, count):
+        parts = _extremes(errors, count)
+        chosen = [number for _, numbers in parts for number in numbers]
+        assert len(chosen) == len(set(chosen)) <= 3 * count
+        values = np.where(np.isfinite(errors), errors, np.inf)
+        best, middle, worst = (values[numbers] for _, numbers in parts)
+        assert best[0] == values.min()
+        if len(worst):
+            assert worst[0] == values.max()
+            assert best.max() <= min([*middle, worst.min()])
+            assert worst.min() >= max([*middle, best.max()])
+
+    def test_only_the_images_shown_are_read(self, things):
+        read = []
+
+        def sample(number):
+            def look():
+                read.append(number)
+                return things.images[number % 4]
+
+            return pliant.Sample(f"{number}", look, None)
+
+        points = [things.points[number % 4] for number in range(30)]
+        errors = np.arange(30) / 1000
+        figure = plots.plot_best_median_worst([sample(k) for k in range(30)], points, errors=errors, count=2)
+        assert read == [0, 1, 14, 15, 29, 28]
+        assert figure.axes[-2].get_title() == "0.0290"
+        with pytest.raises(ValueError, match="errors of the fits, or the truths"):
+            plots.plot_best_median_worst(things.images, things.points)
+
+
+class TestConfidence:
+    @given(st.integers(0, 2**32 - 1), st.integers(2, 40))
+    def test_the_area_is_the_share_of_pairs_in_order(self, seed, count):
+        rng = np.random.default_rng(seed)
+        scores, happened = rng.integers(0, 6, count).astype(float), rng.random(count) < 0.5
+        happened[:2] = True, False
+        wrong, found = _roc(scores, happened.astype(float))
+        area = np.sum(np.diff(wrong) * (found[1:] + found[:-1]) / 2)
+        good, bad = scores[happened][:, None], scores[~happened]
+        assert area == pytest.approx(np.mean((good > bad) + 0.5 * (good == bad)))
+
+    def test_a_curve_needs_both_outcomes(self):
+        with pytest.raises(ValueError, match="some that happened and some that did not"):
+            plots.plot_roc(np.arange(3.0), np.ones(3))
+
+    def test_reliability_counts(self):
+        chance = np.array([0.0, 0.05, 0.55, 0.55, 1.0])
+        figure = plots.plot_reliability(chance, np.array([0, 0, 1, 0, 1]))
+        x, y = figure.axes[0].lines[1].get_data()
+        np.testing.assert_allclose(x, [0.025, 0.55, 1.0])
+        np.testing.assert_allclose(y, [0, 0.5, 1])
+        assert [text.get_text() for text in figure.axes[1].texts] == ["2", "2", "1"]
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            plots.plot_reliability(chance * 2, chance > 0)
+        with pytest.raises(ValueError, match="give one of each"):
+            plots.plot_reliability(chance, chance[1:] > 0)
+
+    def test_wilson_solves_its_equation(self):
+        """At its ends, the observed share is 1.96 deviations away."""
+        share, count = np.array([0.0, 0.3, 1.0]), np.array([5.0, 10.0, 7.0])
+        for end in _wilson(share, count):
+            inside = (end > 1e-9) & (end < 1 - 1e-9)
+            deviation = np.sqrt(end[inside] * (1 - end[inside]) / count[inside])
+            np.testing.assert_allclose(np.abs(share - end)[inside] / deviation, 1.96)
+
+
+class TestUncertainty:
+    @settings(max_examples=20)
+    @given(st.floats(0.1, 5), st.floats(0.1, 5), st.floats(-3, 3))
+    def test_ellipses_are_the_deviations(self, long, short, angle):
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        covariance = turn @ np.diag([long**2, short**2]) @ turn.T
+        figure = plots.plot_uncertainty(np.zeros((40, 40)), np.full((1, 2), 20.0), covariance[None], 2.0)
+        ellipses = figure.axes[0].collections[0]
+        [width], [height], [drawn] = ellipses.get_widths(), ellipses.get_heights(), ellipses.get_angles()
+        back = np.radians(drawn)
+        axes = np.array([[np.cos(back), -np.sin(back)], [np.sin(back), np.cos(back)]])
+        np.testing.assert_allclose(axes @ np.diag([width**2, height**2]) @ axes.T / 16, covariance, atol=1e-6)
+
+    def test_the_covariance_must_fit(self):
+        with pytest.raises(ValueError, match=r"\(v, 2, 2\)"):
+            plots.plot_uncertainty(np.zeros((9, 9)), np.zeros((3, 2)), np.zeros((2, 2, 2)))
+
+
+class TestPainter:
+    @pytest.mark.parametrize("shape", [(60, 80), (60, 80, 1), (60, 80, 3)])
+    @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.float32])
+    def test_any_image_becomes_the_same_picture(self, shape, kind):
+        eight = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+        scale = {np.uint8: 1, np.uint16: 257, np.float32: np.float32(1 / 255)}[kind]
+        image = eight.astype(kind) * kind(scale)
+        before = image.copy()
+        picture = plots.paint_overlay(image, np.array([[20.0, 30.0], [60.0, 10.0]]))
+        assert picture.dtype == np.uint8
+        assert picture.shape == (60, 80, 3)
+        np.testing.assert_array_equal(
+            picture[45:], np.broadcast_to(eight.reshape(60, 80, -1), (60, 80, 3))[45:]
+        )
+        np.testing.assert_array_equal(image, before)
+
+    @given(st.floats(20, 60), st.floats(20, 60), st.sampled_from([None, 50, 200]))
+    def test_a_landmark_is_where_it_should_be(self, x, y, longest):
+        style = Style(fit="#FFFFFF", marker=24)
+        picture = plots.paint_overlay(
+            np.full((80, 80), 128, np.uint8), np.array([[x, y]]), style, longest=longest
+        )
+        zoom = (longest or 80) / 80
+        light = np.maximum(picture[:, :, 0].astype(float) - 128, 0)
+        rows, columns = np.mgrid[: light.shape[0], : light.shape[1]]
+        centre = np.array([(light * columns).sum(), (light * rows).sum()]) / light.sum()
+        np.testing.assert_allclose(centre, (np.array([x, y]) + 0.5) * zoom - 0.5, atol=0.3)
+
+    def test_unknown_and_faraway_landmarks_are_left_out(self):
+        image = np.full((40, 40), 90, np.uint8)
+        points = np.array([[np.nan, 3.0], [1e12, 2.0], [-500.0, 20.0], [np.inf, np.inf]])
+        assert (plots.paint_overlay(image, points, contours=[range(4)]) == 90).all()
+        assert (plots.paint_overlay(image, points[:1]) == 90).all()
+
+    @pytest.mark.parametrize("name", ["ä.png", "b.JPG"])
+    def test_a_written_picture_has_the_right_colours(self, tmp_path, name):
+        red = np.zeros((40, 80, 3), np.uint8) + np.array([200, 0, 0], np.uint8)
+        plots.write_overlay(tmp_path / name, red, np.array([[20.0, 20.0]]), longest=160)
+        picture = pliant.read_image(tmp_path / name)
+        assert picture.shape == (80, 160, 3)
+        np.testing.assert_allclose(picture[70, 150], (200, 0, 0), atol=5)
+        with pytest.raises(ValueError, match="a .png or a .jpg file"):
+            plots.write_overlay(tmp_path / "c.svg", red, np.zeros((1, 2)))
+
+    def test_contours_join_landmarks(self):
+        points = np.array([[5.0, 20.0], [35.0, 20.0]])
+        style = Style(lines="#FF0000")
+        picture = plots.paint_overlay(np.zeros((40, 40), np.uint8), points, style, contours=[[0, 1]])
+        assert picture[20, 20, 0] > 200
+        assert not picture[:, :, 1:][:, 12:28].any()
+
+
+@given(arrays(np.float64, (5, 2), elements=st.floats(-1e9, 1e9) | st.just(np.nan)), st.integers(1, 50))
+def test_a_box_lies_in_the_image(points, size):
+    left, top, right, bottom = object_box(np.zeros((size, 2 * size)), points)
+    assert 0 <= left < right <= 2 * size
+    assert 0 <= top < bottom <= size
+
+
+class TestPages:
+    NASTY = "<script>alert('x')</script> & \"quotes\""
+
+    def stands_alone(self, page):
+        assert page.startswith("<!doctype html>")
+        assert "http" not in re.sub(r"base64,[^\"]*", "", page)
+        assert "<script" not in page
+        for data in re.findall(r"base64,([^\"]*)", page):
+            base64.b64decode(data, validate=True)
+
+    def test_text_is_escaped(self):
+        bad = self.NASTY
+        parts = [report.paragraph(bad), report.commands(bad, bad), report.table([bad], [[bad]])]
+        parts += [report.value_table({bad: [bad]}), report.picture(b"GIF89a", bad)]
+        page = report.page(bad, bad, [report.Section(bad, parts)])
+        self.stands_alone(page)
+        assert page.count("&lt;script&gt;") == 12
+        assert 'alt="&lt;script&gt;alert(&#x27;x&#x27;)&lt;/script&gt; &amp; &quot;quotes&quot;"' in page
+
+    def test_columns_of_numbers_stand_on_the_right(self):
+        page = report.table(["name", "count", "share"], [["a", 1000, "3.0%"], ["b", 0.5, ""]])
+        assert '<th>name</th><th class="number">count</th><th class="number">share</th>' in page
+        assert '<td class="number">1,000</td>' in page
+        assert '<td class="number">0.5000</td>' in page
+
+    def test_an_evaluation(self, things):
+        errors = things.errors
+        fits = {
+            "start": report.Evaluated(errors.mean(axis=1) * 2),
+            self.NASTY: report.Evaluated(errors.mean(axis=1), errors, things.points, 12.34),
+        }
+        page = report.evaluation_page(
+            fits,
+            mean=things.truths[0],
+            images=things.images,
+            truths=things.truths,
+            names=[self.NASTY] * 4,
+            settings={"noise": 0.05},
+            style=Style(dpi=40),
+        )
+        self.stands_alone(page)
+        assert page.count("data:image/svg+xml") == 2
+        assert page.count("data:image/png") == 1
+        assert "12.3" in page
+        assert f"{errors.mean():.4f}" in page
+        bare = report.evaluation_page({"start": report.Evaluated(np.array([0.1, np.nan]))})
+        assert bare.count("<img") == 1
+
+    def test_a_model(self, model):
+        page = report.model_page(model, "faces", 1, Style(dpi=40))
+        self.stands_alone(page)
+        assert page.count("<img") == 4
+
+    def test_the_same_figure_is_the_same_text(self, model):
+        one, other = (report.picture(plots.plot_variance(model), "", vector=True) for _ in range(2))
+        assert one == other
+
+    def test_what_is_no_picture_is_refused(self):
+        with pytest.raises(ValueError, match="'a face' is neither"):
+            report.picture(b"text", "a face")
+
+
+@pytest.fixture(scope="module")
+def file(model, tmp_path_factory):
+    file = tmp_path_factory.mktemp("inspect") / "faces.pliant"
+    model.save(file)
+    return file
+
+
+class TestInspect:
+    def test_draws_and_reports(self, file, tmp_path):
+        drawn, page = tmp_path / "mean.svg", tmp_path / "page.html"
+        done = run("inspect", file, "--draw", drawn, "--what", "mean", "--report", page, "--quiet")
+        assert done.stdout == ""
+        assert drawn.read_bytes().startswith(b"<?xml")
+        assert "<h1>faces</h1>" in page.read_text()
+
+    @pytest.mark.parametrize(
+        ("arguments", "sentence"),
+        [
+            (("--draw", "modes.doc"), "must end in .png, .svg, .pdf"),
+            (("--draw", "no/modes.png"), "the folder no does not exist"),
+            (("--report", "page.pdf"), "must end in .html"),
+            (("--what", "mean"), "--what mean: name the file to draw it to with --draw"),
+        ],
+    )
+    def test_mistakes_get_one_sentence(self, file, tmp_path, monkeypatch, arguments, sentence):
+        from pliant.cli.inspect import What, inspect
+
+        monkeypatch.chdir(tmp_path)
+        given = dict(zip((name.removeprefix("--") for name in arguments[::2]), arguments[1::2], strict=True))
+        values = {name: What(value) if name == "what" else Path(value) for name, value in given.items()}
+        with pytest.raises(ValueError, match=re.escape(sentence)):
+            inspect(file, **values)
+        assert not list(tmp_path.iterdir())
