@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from pliant.cli.check import check
+from pliant.cli.convert import convert
 from pliant.cli.demo import demo
 from pliant.cli.evaluate import evaluate
 from pliant.cli.exits import ERROR, INTERRUPTED
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, evaluate, inspect, check, synthetic):
+for command in (demo, train, fit, evaluate, inspect, convert, check, synthetic):
     app.command()(command)
 
 

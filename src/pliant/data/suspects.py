@@ -148,8 +148,9 @@ def _shape(
             which = (
                 f"landmarks {numbered(outliers)} are" if len(outliers) > 1 else f"landmark {outliers[0]} is"
             )
+            them = "them" if len(outliers) > 1 else "it"
             times = f"{relative[number].max():.1f} times the usual"
-            reason = f"{which} far from where the other landmarks would put {'them' if len(outliers) > 1 else 'it'}, {times}."
+            reason = f"{which} far from where the others would have put {them}, {times}."
         else:
             reason = f"the whole shape is unusual: off by {overall[number] * _SHAPE:.1f} times the usual."
         severity = float(max(worst[number], overall[number]))
