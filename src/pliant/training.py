@@ -6,9 +6,10 @@ import platform
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from pliant.appearance.interpolation import bilinear
 from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.texture import LARGEST_SIZE, Texture, sample_texture
 from pliant.arrays import Float32, Float64, Int32
-from pliant.data.dataset import Dataset, Sample
+from pliant.data.dataset import Dataset, Sample, mirrored_points
 from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
 from pliant.kernels.mesh_loops import warp
@@ -27,6 +28,8 @@ from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
 from pliant.shape import ShapeModel, train_shape_model
+from pliant.shape.missing import complete
+from pliant.shape.symmetry import find_mirror, mirror_of_pairs
 from pliant.threads import cores
 from pliant.version import __version__
 
@@ -34,6 +37,9 @@ _TEXTURE_VARIANCE = 0.95
 
 Modes = int | float
 """A count of modes (int), or the share of the variance that they must explain (float)."""
+
+Missing = Literal["refuse", "complete"]
+"""What is done about samples that lack landmarks."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +73,8 @@ def train(
     features: str = "dsift",
     motion: str = "piecewise-affine",
     triangles: Sequence[Sequence[int]] | Int32 | None = None,
+    mirror: bool | Sequence[Sequence[int]] = False,
+    missing: Missing = "refuse",
     skip_invalid: bool = False,
     memory_gb: float = 2.0,
     jobs: int | None = None,
@@ -78,20 +86,29 @@ def train(
     `size` is how many pixels the object measures (mean of height and width of its landmarks) at scale
     1, and `scales` are the levels from coarse to fine. `shape_modes` and `appearance_variance`, one for
     all levels or one each, are counts of modes (int) or shares of the variance (float). `triangles`
-    replaces the Delaunay triangulation of the mean shape. `skip_invalid` warns of samples that cannot
-    be used and leaves them out, instead of raising `InvalidDataset`. Samples are kept in at most
-    `memory_gb` gigabytes: if they do not fit, the principal components are streamed. `progress` is
-    shown on a terminal, unless told otherwise. `licence` is a note that is kept in the file.
+    replaces the Delaunay triangulation of the mean shape. `mirror` adds a mirrored copy of each sample: give
+    the pairs of landmarks that change places in a mirror, or True to have them found. `missing="complete"`
+    accepts samples that lack landmarks (nan), and fills these in from the others. `skip_invalid` warns
+    of samples that cannot be used and leaves them out, instead of raising `InvalidDataset`. Samples are
+    kept in at most `memory_gb` gigabytes: if they do not fit, the principal components are streamed.
+    `progress` is shown on a terminal, unless told otherwise. `licence` is a note that is kept in the file.
     """
     settings = _settings(size, scales, shape_modes, appearance_variance, features, motion)
     feature = find_feature(features)
+    if missing not in ("refuse", "complete"):
+        raise ValueError(f"missing = {missing!r}: it is refuse or complete.")
     workers = jobs or cores()
     with Progress(progress) as bar:
-        valid = usable(dataset, skip_invalid, workers, bar.start("checking samples", len(dataset)))
+        step = bar.start("checking samples", len(dataset))
+        valid = usable(dataset, skip_invalid, workers, step, allow_missing=missing == "complete")
         if len(valid.dataset) < 2:
             raise ValueError(
                 f"a model needs at least two usable samples, and there are {len(valid.dataset)}."
             )
+        real, completed = len(valid.dataset), int(np.sum(np.isnan(valid.points[:, :, 0])))
+        valid = replace(valid, points=complete(valid.points))
+        if mirror is not False:
+            valid = _with_mirrored(valid, mirror)
         shape = train_shape_model(valid.points, settings.size)
         mesh = delaunay(shape.mean) if triangles is None else checked(shape.mean, triangles)
         blanks = [
@@ -137,8 +154,10 @@ def train(
             "trained": datetime.now(UTC).isoformat(timespec="seconds"),
             "python": platform.python_version(),
             "source": dataset.source,
-            "samples": len(valid.dataset),
-            "left_out": len(dataset) - len(valid.dataset),
+            "samples": real,
+            "left_out": len(dataset) - real,
+            "mirrored": len(valid.dataset) - real,
+            "completed_landmarks": completed,
             "principal_components": "exact" if exact else "streamed",
             "licence": licence,
         },
@@ -175,6 +194,25 @@ def _settings(
         appearance_variance=per_level("appearance_variance", appearance_variance),
         features=features,
         motion=motion,
+    )
+
+
+def _with_mirrored(valid: Validated, mirror: bool | Sequence[Sequence[int]]) -> Validated:
+    """The samples, and after them the same in a mirror."""
+    if isinstance(mirror, bool):
+        permutation = find_mirror(valid.points)
+    else:
+        permutation = mirror_of_pairs(mirror, valid.points.shape[1])
+    copies = tuple(sample.mirrored(permutation.tolist()) for sample in valid.dataset)
+    points = [
+        mirrored_points(points, size[0], permutation.tolist())
+        for points, size in zip(valid.points, valid.sizes, strict=True)
+    ]
+    return replace(
+        valid,
+        dataset=Dataset(valid.dataset.samples + copies, valid.dataset.source),
+        points=np.concatenate([valid.points, points]),
+        sizes=valid.sizes * 2,
     )
 
 

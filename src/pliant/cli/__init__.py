@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pliant.cli.check import check
+from pliant.cli.convert import convert
 from pliant.cli.demo import demo
 from pliant.cli.evaluate import evaluate
 from pliant.cli.exits import ERROR, INTERRUPTED
@@ -26,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, evaluate, inspect, synthetic, version):
+for command in (demo, train, fit, evaluate, inspect, convert, check, synthetic, version):
     app.command()(command)
 
 

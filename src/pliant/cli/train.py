@@ -11,7 +11,13 @@ from pliant.cli.compiling import announce_compiling
 
 
 def train(
-    folders: Annotated[list[Path], typer.Argument(help="Folders of images with landmark files beside them.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of images with landmark files beside them, annotation files for many images, manifests "
+            "(CSV or Parquet), or addresses of such (s3://, gs://, zip://)."
+        ),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
         "model.pliant"
     ),
@@ -28,6 +34,18 @@ def train(
     triangles: Annotated[
         Path | None, typer.Option(help="Text file with three landmark numbers a line, from 0.", exists=True)
     ] = None,
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Add mirrored copies; finds which landmarks change places.")
+    ] = False,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(
+            help="As --mirror, with a text file of pairs: two landmark numbers a line.", exists=True
+        ),
+    ] = None,
+    missing: Annotated[
+        str, typer.Option(help="Samples that lack landmarks: refuse them, or complete them from the others.")
+    ] = "refuse",
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
@@ -50,12 +68,14 @@ def train(
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")
     if not quiet:
         announce_compiling()
-    mesh = None if triangles is None else _read_triangles(triangles)
+    if missing not in ("refuse", "complete"):
+        raise ValueError(f"--missing is refuse or complete, not '{missing}'.")
+    mesh = None if triangles is None else _read_numbers(triangles, 3)
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
         model = pliant.train(
-            pliant.load_dataset(*folders),
+            pliant.load_dataset(*sources),
             size=size,
             scales=numbers("--scales", scales),
             shape_modes=one_or_many(numbers("--shape-modes", shape_modes)),
@@ -63,6 +83,8 @@ def train(
             features=features,
             motion=motion,
             triangles=mesh,
+            mirror=mirror if pairs is None else _read_numbers(pairs, 2),
+            missing=missing,  # type: ignore[arg-type]
             skip_invalid=skip_invalid,
             memory_gb=memory_gb,
             jobs=jobs,
@@ -95,7 +117,9 @@ def one_or_many(values: list[int | float]) -> int | float | list[int | float]:
     return values[0] if len(values) == 1 else values
 
 
-def _read_triangles(path: Path) -> list[list[int]]:
+def _read_numbers(path: Path, count: int) -> list[list[int]]:
+    """Landmark numbers, `count` a line: triangles or pairs."""
+    wanted = {2: "two", 3: "three"}[count]
     rows = []
     for number, line in enumerate(path.read_text().splitlines(), start=1):
         fields = line.replace(",", " ").split()
@@ -105,8 +129,10 @@ def _read_triangles(path: Path) -> list[list[int]]:
             rows.append([int(field) for field in fields])
         except ValueError:
             raise ValueError(
-                f"{path}, line {number}: expected three landmark numbers, found '{line}'."
+                f"{path}, line {number}: expected {wanted} landmark numbers, found '{line}'."
             ) from None
-        if len(fields) != 3:
-            raise ValueError(f"{path}, line {number}: expected three landmark numbers, found {len(fields)}.")
+        if len(fields) != count:
+            raise ValueError(
+                f"{path}, line {number}: expected {wanted} landmark numbers, found {len(fields)}."
+            )
     return rows

@@ -1,0 +1,158 @@
+"""`pliant check`: what is wrong with a data set, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pliant.cli.exits import INCOMPLETE
+from pliant.cli.options import AsJson, Jobs, Quiet
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from pliant.data.dataset import Dataset
+    from pliant.data.suspects import Suspect
+
+_SHOWN = 20
+_DRAWN = 24
+
+
+def check(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Folders of annotated images, annotation files, manifests, or addresses of such."
+        ),
+    ],
+    draw: Annotated[
+        Path | None, typer.Option(help="Draw the most suspicious samples to this file (png, svg or pdf).")
+    ] = None,
+    skip: Annotated[
+        str, typer.Option(help="Checks to leave out: order, shape, size, rotation, blank, duplicate.")
+    ] = "",
+    format: Annotated[
+        str, typer.Option("--from", help="Format of the landmark files, if their content is not to decide.")
+    ] = "",
+    images: Annotated[
+        str | None, typer.Option(help="Folder of the images that an annotation file names.")
+    ] = None,
+    jobs: Jobs = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check every sample of a data set, and point out those that look wrong.
+
+    Problems make a sample unusable: images that cannot be read, landmarks outside the image. Suspects are
+    valid samples that a person should look at: landmarks where the other samples do not have them, left and
+    right swapped, an object far larger or otherwise turned than the rest, an image that is blank or the same as
+    another. The exit code is 0 if there are neither, and 3 otherwise.
+    """
+    import json
+
+    import numpy as np
+
+    import pliant
+    from pliant.data.suspects import find_suspects
+    from pliant.data.validation import validate
+    from pliant.progress import Progress
+    from pliant.threads import cores
+
+    if draw is not None and not draw.parent.is_dir():
+        raise ValueError(f"{draw}: the folder {draw.parent} does not exist.")
+    left_out = [name.strip() for name in skip.split(",") if name.strip()]
+    dataset = pliant.load_dataset(*sources, images=images, format=format)
+    workers = jobs or cores()
+    with Progress(False if quiet or as_json else None) as bar:
+        step = bar.start("checking samples", len(dataset))
+        valid = validate(dataset, workers, step, allow_missing=True)
+        step = bar.start("looking for suspects", len(valid.dataset))
+        suspects = find_suspects(valid, left_out, workers, step)
+    lacking = int(np.sum(np.any(np.isnan(valid.points[:, :, 0]), axis=1)))
+    if draw is not None and suspects:
+        plot_suspects(valid.dataset, suspects).savefig(draw, dpi=120)
+    if as_json:
+        rows = [_row(suspect) for suspect in suspects]
+        found = {"samples": len(dataset), "problems": list(valid.problems), "suspects": rows}
+        typer.echo(json.dumps({**found, "samples_with_missing_landmarks": lacking}, indent=2))
+    elif not quiet:
+        _print(dataset, valid.problems, suspects, lacking)
+        if draw is not None:
+            typer.echo(f"wrote {draw}" if suspects else f"nothing is suspicious, so {draw} was not written")
+    if valid.problems or suspects:
+        raise typer.Exit(INCOMPLETE)
+
+
+def plot_suspects(dataset: Dataset, suspects: Sequence[Suspect]) -> Figure:
+    """A contact sheet of suspects, each with its reason; landmarks that stand out are red, a twin is beside it."""
+    from textwrap import fill
+
+    import numpy as np
+    from matplotlib.figure import Figure
+
+    by_name = {sample.name: sample for sample in dataset}
+    panels = []
+    for suspect in suspects:
+        panels.append(
+            (dataset[suspect.number], suspect.landmarks, f"{_short(suspect.name)}: {suspect.reason}")
+        )
+        if suspect.other:
+            panels.append((by_name[suspect.other], (), f"{_short(suspect.other)}, for comparison"))
+    panels = panels[:_DRAWN]
+    columns = min(6, len(panels))
+    rows = -(-len(panels) // columns)
+    figure = Figure(figsize=(2.4 * columns, 3.1 * rows), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axis in axes:
+        axis.set_axis_off()
+    for axis, (sample, marked, title) in zip(axes, panels, strict=False):
+        image, points = sample.image(), sample.points()
+        white = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
+        axis.imshow(image / white, cmap="gray", vmin=0, vmax=1)
+        normal = np.setdiff1d(np.arange(len(points)), marked)
+        axis.scatter(*points[normal].T, s=3, color="#56B4E9")
+        axis.scatter(*points[list(marked)].T, s=14, color="#D55E00", edgecolors="white", linewidths=0.4)
+        low, high = np.nanmin(points, axis=0), np.nanmax(points, axis=0)
+        margin = 0.25 * max(high - low)
+        axis.set(xlim=(low[0] - margin, high[0] + margin), ylim=(high[1] + margin, low[1] - margin))
+        axis.set_title(fill(title, 38), fontsize=6)
+    return figure
+
+
+def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect], lacking: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for problem in problems:
+        typer.secho(problem, fg="red")
+    if suspects:
+        table = Table()
+        table.add_column("sample", overflow="fold")
+        table.add_column("what looks wrong", overflow="fold")
+        table.add_column("severity", justify="right")
+        for suspect in suspects[:_SHOWN]:
+            table.add_row(_short(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
+        Console().print(table)
+        if len(suspects) > _SHOWN:
+            typer.echo(f"and {len(suspects) - _SHOWN} more: --json lists all")
+    if lacking:
+        typer.echo(f"{lacking} samples lack landmarks: train with --missing complete")
+    typer.echo(f"{len(dataset)} samples: {len(problems)} problems, {len(suspects)} suspicious")
+
+
+def _short(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
+
+
+def _row(suspect: Suspect) -> dict[str, Any]:
+    return {
+        "sample": suspect.name,
+        "check": suspect.check,
+        "reason": suspect.reason,
+        "severity": round(suspect.severity, 3),
+        "landmarks": list(suspect.landmarks),
+        "other": suspect.other,
+    }

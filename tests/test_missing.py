@@ -1,0 +1,122 @@
+"""Missing landmarks: filled in exactly where that is possible, well elsewhere, and refused if not asked for."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from pliant.data.dataset import Dataset
+from pliant.data.validation import InvalidDataset
+from pliant.shape import align, generalised_procrustes
+from pliant.shape.missing import complete
+from pliant.shape.pdm import similarity_vectors
+from pliant.synthetic import faces
+from pliant.training import train
+
+
+def linear_shapes(rng, count: int, landmarks: int, modes: int):
+    """Shapes of a few modes and nothing else, in any pose; the modes do not imitate similarities."""
+    mean = rng.normal(size=(landmarks, 2))
+    mean -= mean.mean(axis=0)
+    basis = rng.normal(size=(2 * landmarks, modes))
+    similarity = similarity_vectors(mean)
+    basis, _ = np.linalg.qr(basis - similarity @ (similarity.T @ basis))
+    weights = rng.normal(0, 0.3, (count, modes))
+    shapes = mean + ((weights - weights.mean(axis=0)) @ basis.T).reshape(count, landmarks, 2)
+    z = shapes[..., 0] + 1j * shapes[..., 1]
+    z = z * rng.uniform(20, 60, (count, 1)) * np.exp(1j * rng.uniform(-3, 3, (count, 1))) + 100 * (1 + 1j)
+    return np.stack([z.real, z.imag], axis=-1)
+
+
+def without(rng, shapes, share: float):
+    hidden = rng.random(shapes.shape[:2]) < share
+    return np.where(hidden[..., None], np.nan, shapes), hidden
+
+
+@settings(max_examples=10, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), modes=st.integers(1, 3))
+def test_shapes_of_few_modes_are_completed_exactly(seed, modes):
+    rng = np.random.default_rng(seed)
+    shapes = linear_shapes(rng, 50, 20, modes)
+    incomplete, _ = without(rng, shapes, 0.02)
+    sizes = np.ptp(shapes, axis=1).mean(axis=-1)
+    assert np.max(np.abs(complete(incomplete) - shapes) / sizes[:, None, None]) < 1e-3
+
+
+def test_known_landmarks_are_not_touched(rng):
+    shapes = rng.uniform(0, 100, (12, 9, 2))
+    incomplete, hidden = without(rng, shapes, 0.2)
+    completed = complete(incomplete)
+    assert_array_equal(completed[~hidden], shapes[~hidden])
+    assert np.all(np.isfinite(completed))
+    assert_array_equal(complete(shapes), shapes)
+
+
+def test_faces_are_completed_better_than_by_the_mean(rng):
+    shapes = np.array([sample.points() for sample in faces(80, seed=6, image_size=64)])
+    incomplete, hidden = without(rng, shapes, 0.2)
+    mean, _ = generalised_procrustes(shapes)
+    by_mean = np.array(
+        [align(mean[~h], shape[~h]).apply(mean) for shape, h in zip(shapes, hidden, strict=True)]
+    )
+    error = np.linalg.norm(complete(incomplete) - shapes, axis=-1)[hidden].mean()
+    assert error < 0.5 * np.linalg.norm(by_mean - shapes, axis=-1)[hidden].mean()
+
+
+def test_pose_makes_no_difference(rng):
+    incomplete, _ = without(rng, linear_shapes(rng, 20, 10, 2), 0.1)
+    moved = incomplete @ np.array([[0.0, 2], [-2, 0]]) + (5, -3)
+    assert_allclose(
+        complete(moved), complete(incomplete) @ np.array([[0.0, 2], [-2, 0]]) + (5, -3), atol=1e-3
+    )
+
+
+def test_what_cannot_be_completed_gets_a_sentence(rng):
+    shapes = rng.uniform(0, 100, (5, 6, 2))
+    never, few = shapes.copy(), shapes.copy()
+    never[:, 2] = np.nan
+    few[3, :4] = np.nan
+    with pytest.raises(ValueError, match="landmark 2 is missing in every sample"):
+        complete(never)
+    with pytest.raises(ValueError, match="shape 3 has fewer than three known landmarks"):
+        complete(few)
+
+
+class TestTraining:
+    @pytest.fixture
+    def incomplete(self, dataset):
+        def hide(sample, landmarks):
+            points = sample.points().copy()
+            points[landmarks, 1] = np.nan
+            return replace(sample, points_source=lambda: points)
+
+        return Dataset((hide(dataset[0], [3, 4, 60]), hide(dataset[1], [20]), *dataset[2:]), "incomplete")
+
+    def test_refused_unless_asked_for(self, incomplete):
+        with pytest.raises(InvalidDataset) as caught:
+            train(incomplete)
+        assert "sample 0: landmarks 3-4, 60 are missing; training with --missing complete" in str(
+            caught.value
+        )
+        assert len(caught.value.problems) == 2
+
+    def test_completed_if_asked_for(self, incomplete, dataset, model):
+        completed = train(incomplete, size=40, shape_modes=(2, 5), missing="complete")
+        assert completed.provenance["completed_landmarks"] == 4
+        assert completed.provenance["samples"] == 24
+        assert model.provenance["completed_landmarks"] == 0
+        assert_allclose(completed.levels[1].shape.mean, model.levels[1].shape.mean, atol=0.1)
+
+    def test_a_sample_of_two_landmarks_is_no_sample(self, incomplete):
+        points = np.full((68, 2), np.nan)
+        points[:2] = [[10, 10], [20, 30]]
+        lost = replace(incomplete[0], name="lost", points_source=lambda: points)
+        with pytest.raises(InvalidDataset, match="lost: has 2 landmarks that are not missing"):
+            train(Dataset((*incomplete, lost), "lost"), missing="complete")
+
+    def test_only_two_things_can_be_done(self, incomplete):
+        with pytest.raises(ValueError, match="missing = 'ignore': it is refuse or complete"):
+            train(incomplete, missing="ignore")
