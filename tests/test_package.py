@@ -14,6 +14,7 @@ SOURCE = Path(pliant.__file__).parent
 # From the outside in: a layer may import itself and what stands below it.
 LAYERS = [
     {"cli", "__main__"},
+    {"bulk"},
     {"plots", "synthetic", "evaluation"},
     {"fitting", "training", "store"},
     {"kernels"},
