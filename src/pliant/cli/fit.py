@@ -222,7 +222,9 @@ def _say_outcome(
     elif not quiet:
         if before:
             typer.echo(
-                "nothing to do: this run had finished" if before == total else f"{before} fits are from before"
+                "nothing to do: this run had finished"
+                if before == total
+                else f"{before} fits are from before"
             )
         has = "has" if before == total else "wrote"
         typer.echo(f"fitted {total - failed} of {total} images; {has} {', '.join(_written(task))}")
