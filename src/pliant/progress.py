@@ -27,18 +27,20 @@ class Progress:
         if self._show:
             from rich import progress
             from rich.console import Console
+            from rich.table import Column
 
-            # Narrow enough for 80 columns, with six digits on both sides of a count.
+            # The bar takes what the words leave of the line, so that these fit into 80 columns.
             self._bars = progress.Progress(
-                progress.TextColumn("{task.description:<15}"),
-                progress.BarColumn(bar_width=12),
-                progress.MofNCompleteColumn(),
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(bar_width=None),
+                progress.TextColumn("{task.completed:,.0f}/{task.total:,.0f}", style="green"),
                 progress.TextColumn("{task.fields[rate]}"),
-                progress.TimeElapsedColumn(),
+                progress.TimeElapsedColumn(Column(no_wrap=True)),
                 progress.TextColumn("left"),
-                progress.TimeRemainingColumn(),
+                progress.TimeRemainingColumn(table_column=Column(no_wrap=True)),
                 progress.TextColumn("{task.fields[failures]}", style="red"),
                 console=Console(stderr=True),
+                expand=True,
             )
             self._bars.start()
         return self
@@ -83,4 +85,4 @@ def _rate(speed: float | None) -> str:
 
 
 def _failures(count: int) -> Any:
-    return f"{count} failed" if count else ""
+    return f"{count:,} failed" if count else ""
