@@ -53,6 +53,8 @@ def run(
     if earlier.finished is not None and earlier.unfinished is None and resume:
         _write_others(task)
         return
+    import pyarrow.parquet  # noqa: F401  Not after hours of fitting: it is large, and may be broken.
+
     if earlier.done < len(task.images):
         with one_blas_thread():
             _ = fitter.prepared  # Before anything is written: this is where a device that is not there shows.

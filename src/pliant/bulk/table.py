@@ -21,7 +21,7 @@ Row = Mapping[str, Any]
 
 TABLE = "fits.parquet"
 
-_ROWS = 2048
+_ROWS = 512
 """Rows that are in memory at once, when a table is written."""
 
 _KEY = b"pliant"
