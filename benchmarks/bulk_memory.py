@@ -100,7 +100,7 @@ def main() -> None:
     known = seen[np.isfinite(seen[:, 1])]
     print(f"fitted {options.images:,} images in {seconds:.0f} s; fits.parquet has {size:.1f} MB")
     for share in (0.1, 0.5, 0.9):
-        count, memory = known[np.searchsorted(known[:, 0], share * options.images)]
+        count, memory = known[min(np.searchsorted(known[:, 0], share * options.images), len(known) - 1)]
         print(f"after {count:,.0f} images: {memory:.0f} MB")
     fitting = known[(known[:, 0] >= 0.1 * options.images) & (known[:, 0] < options.images)]
     slope = np.polyfit(fitting[:, 0], fitting[:, 1], 1)[0]
