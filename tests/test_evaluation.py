@@ -1,6 +1,5 @@
-"""Evaluating and fitting folders, from Python and as commands in a process of their own."""
+"""Evaluating folders, from Python and as a command in a process of its own."""
 
-import csv
 import inspect
 import json
 import shutil
@@ -8,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from PIL import Image
 
 import pliant
 from pliant.cli.evaluate import evaluate as evaluate_command
@@ -40,11 +38,6 @@ def file(model, tmp_path_factory):
     file = tmp_path_factory.mktemp("model") / "faces.pliant"
     model.save(file)
     return file
-
-
-def rows_of(output):
-    with open(output / "fits.csv", newline="") as table:
-        return list(csv.DictReader(table))
 
 
 class TestEvaluate:
@@ -155,118 +148,6 @@ class TestEvaluateCommand:
         done = run("evaluate", file, *texts, *QUICK, ok=False)
         assert done.stderr.startswith("error: ")
         assert sentence in done.stderr
-
-
-class TestFitCommand:
-    def test_good_and_bad_images(self, file, folder, tmp_path):
-        mixed, output = tmp_path / "mixed", tmp_path / "a" / "out"
-        shutil.copytree(folder, mixed)
-        (mixed / "broken.jpg").write_text("no image")
-        Image.new("L", (1, 1)).save(mixed / "dot.png")
-        done = run("fit", file, mixed, "-o", output, *QUICK)
-        assert "fitted 3 of 5 images" in done.stdout
-        rows = {row["image"]: row for row in rows_of(output)}
-        assert list(rows) == [str(path) for path in sorted(mixed.iterdir()) if path.suffix != ".pts"]
-        assert list(rows[str(mixed / "dot.png")]) == [
-            "image",
-            "status",
-            "reason",
-            "cost",
-            "iterations",
-            "seconds",
-        ]
-        for name, sentence in (("broken.jpg", "not an image"), ("dot.png", "1 x 1 pixels are too few")):
-            assert rows[str(mixed / name)]["status"] == "failed"
-            assert sentence in rows[str(mixed / name)]["reason"]
-        written = sorted(path.name for path in output.iterdir())
-        assert written == sorted(["fits.csv", "pictures", *(f"face-000{k}.pts" for k in range(3))])
-        assert sorted(path.name for path in (output / "pictures").iterdir()) == [
-            f"face-000{k}.png" for k in range(3)
-        ]
-        assert pliant.read_landmarks(output / "face-0001.pts").shape == (68, 2)
-        assert (output / "pictures" / "face-0001.png").read_bytes().startswith(b"\x89PNG")
-
-    def test_boxes(self, file, folder, tmp_path):
-        first, second = (pliant.read_landmarks(folder / f"face-000{k}.pts") for k in range(2))
-        boxes = tmp_path / "boxes.csv"
-        sides = [[*points.min(axis=0), *points.max(axis=0)] for points in (first, second)]
-        boxes.write_text(
-            "image,left,top,right,bottom\n"
-            f"face-0000.jpg,{','.join(map(str, sides[0]))}\n"
-            f"{folder.name}/face-0001.jpg,10,10,10,30\n"
-        )
-        output = tmp_path / "out"
-        pattern = folder / "*.jpg"
-        done = run("fit", file, pattern, "-o", output, "--boxes", boxes, "--no-draw", "--quiet", *QUICK)
-        assert done.stdout == ""
-        statuses = [(row["status"] == "failed", row["reason"]) for row in rows_of(output)]
-        assert statuses[0] == (False, "")
-        assert statuses[1][0]
-        assert "(10, 10, 10, 30) is empty" in statuses[1][1]
-        assert "has no box for this image" in statuses[2][1]
-        assert sorted(path.name for path in output.iterdir()) == ["face-0000.pts", "fits.csv"]
-        start = pliant.fitting.start.from_box(pliant.load(file), np.array(sides[0]))
-        expected = pliant.fit(
-            pliant.load(file), [folder / "face-0000.jpg"], [start], iterations=(3, 2), device="reference"
-        )
-        np.testing.assert_allclose(
-            pliant.read_landmarks(output / "face-0000.pts"), expected[0].points, atol=1e-5
-        )
-
-    def test_alike_names_from_landmarks(self, file, folder, tmp_path):
-        for name in ("one", "two"):
-            (tmp_path / name).mkdir()
-            for ending in ("jpg", "pts"):
-                shutil.copy(folder / f"face-0000.{ending}", tmp_path / name / f"face.{ending}")
-        (tmp_path / "two" / "face.pts").unlink()
-        output = tmp_path / "out"
-        arguments = ("-o", output, "--start", "landmarks", "--no-draw", *QUICK)
-        run("fit", file, tmp_path / "one", tmp_path / "two", tmp_path / "one" / "face.jpg", *arguments)
-        assert [row["status"] == "failed" for row in rows_of(output)] == [False, True]
-        assert sorted(path.name for path in output.iterdir()) == ["fits.csv", "one-face.pts"]
-
-    @pytest.mark.parametrize(
-        ("arguments", "sentence"),
-        [
-            (("{images}", "--algorithm", "po-asyn-gn"), "Did you mean 'po-asy-gn'"),
-            (("nowhere",), "nowhere: there is no such image or folder"),
-            (("{images}", "--boxes", "{boxes}"), "line 1: expected the columns"),
-            (("{images}", "--iterations", "2.5"), "--iterations takes whole numbers"),
-            (("{images}", "--device", "abacus"), "there is no device 'abacus'"),
-            (("{images}", "{images}/../twin/face-0000.png"), "face-0000.pts: fit them separately"),
-        ],
-    )
-    def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):
-        (tmp_path / "boxes.csv").write_text("image,left,top,width,height\nface-0000.jpg,1,1,20,20\n")
-        twin = tmp_path / "twin"
-        twin.mkdir()
-        Image.new("L", (9, 9)).save(twin / "face-0000.png")
-        shutil.copy(folder / "face-0000.jpg", twin)
-        texts = [argument.format(images=twin, boxes=tmp_path / "boxes.csv") for argument in arguments]
-        if "separately" not in sentence:
-            (twin / "face-0000.png").unlink()
-        settings = [] if "--device" in arguments or "--iterations" in arguments else QUICK
-        done = run("fit", file, *texts, "-o", tmp_path / "out", *settings, ok=False)
-        assert done.stderr.startswith("error: ")
-        assert sentence in done.stderr
-        assert not (tmp_path / "out").exists()
-
-    def test_nothing_is_replaced_but_earlier_fits(self, file, folder, tmp_path):
-        images = tmp_path / "images"
-        shutil.copytree(folder, images)
-        done = run("fit", file, images, "-o", images, *QUICK, ok=False)
-        assert "face-0000.pts would be replaced" in done.stderr
-        for name in images.glob("*.jpg"):
-            name.write_text("no image")
-        output = tmp_path / "out"
-        output.mkdir()
-        (output / "fits.csv").write_text("image\n")
-        (output / "face-0000.pts").write_text("1 1\n")
-        done = run("fit", file, images, "-o", output, *QUICK, ok=False)
-        assert "no image could be fitted" in done.stderr
-        assert "face-0000.jpg: this is not an image" in done.stderr
-        assert [row["status"] for row in rows_of(output)] == ["failed"] * 3
-        assert [path.name for path in output.iterdir()] == ["fits.csv"]
 
 
 def test_commands_have_the_library_s_algorithm():

@@ -12,6 +12,7 @@ from pliant.version import __version__
 
 if TYPE_CHECKING:
     from pliant.appearance.features import register_feature
+    from pliant.bulk.table import read_fits
     from pliant.calibration import calibrate
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
     from pliant.data.formats import read_landmarks, write_landmarks
@@ -41,6 +42,7 @@ _HOME = {
     "fit": "pliant.fitting.fitter",
     "load": "pliant.store",
     "load_dataset": "pliant.data.dataset",
+    "read_fits": "pliant.bulk.table",
     "read_image": "pliant.data.images",
     "read_landmarks": "pliant.data.formats",
     "register_feature": "pliant.appearance.features",
@@ -65,6 +67,7 @@ __all__ = [
     "fit",
     "load",
     "load_dataset",
+    "read_fits",
     "read_image",
     "read_landmarks",
     "register_feature",

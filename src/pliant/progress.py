@@ -1,14 +1,19 @@
-"""A progress bar with the time left, on the terminal if there is one."""
+"""A progress bar with the rate, the time left and the failures, on the terminal if there is one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
+
+
+class Advance(Protocol):
+    """Called once for each part that is done; `failed` says that it went wrong."""
+
+    def __call__(self, failed: bool = False) -> None: ...
 
 
 class Progress:
@@ -22,15 +27,20 @@ class Progress:
         if self._show:
             from rich import progress
             from rich.console import Console
+            from rich.table import Column
 
+            # The bar takes what the words leave of the line, so that these fit into 80 columns.
             self._bars = progress.Progress(
-                progress.TextColumn("{task.description:<22}"),
-                progress.BarColumn(),
-                progress.MofNCompleteColumn(),
-                progress.TimeElapsedColumn(),
+                progress.TextColumn("{task.description}"),
+                progress.BarColumn(bar_width=None),
+                progress.TextColumn("{task.completed:,.0f}/{task.total:,.0f}", style="green"),
+                progress.TextColumn("{task.fields[rate]}"),
+                progress.TimeElapsedColumn(Column(no_wrap=True)),
                 progress.TextColumn("left"),
-                progress.TimeRemainingColumn(),
+                progress.TimeRemainingColumn(table_column=Column(no_wrap=True)),
+                progress.TextColumn("{task.fields[failures]}", style="red"),
                 console=Console(stderr=True),
+                expand=True,
             )
             self._bars.start()
         return self
@@ -41,10 +51,38 @@ class Progress:
         if self._bars:
             self._bars.stop()
 
-    def start(self, description: str, total: int) -> Callable[[], None]:
-        """Begin a step; call what is returned once for each of `total` parts done."""
+    def start(self, description: str, total: int, done: int = 0, failed: int = 0) -> Advance:
+        """Begin a step; call what is returned once for each of `total` parts done.
+
+        `done` parts, `failed` of them, are from before: they do not count for the rate.
+        """
         bars = self._bars
         if bars is None:
-            return lambda: None
-        task = bars.add_task(description, total=total)
-        return lambda: bars.advance(task)
+            return lambda failed=False: None
+        task = bars.add_task(description, total=total, completed=done, rate="", failures=_failures(failed))
+        failures = failed
+
+        def advance(failed: bool = False) -> None:
+            nonlocal failures
+            failures += failed
+            bars.advance(task)
+            bars.update(task, rate=_rate(bars.tasks[task].speed), failures=_failures(failures))
+
+        return advance
+
+    def say(self, text: str) -> None:
+        """A line on stderr, above the bars."""
+        if self._bars is not None:
+            self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=sys.stderr)
+
+
+def _rate(speed: float | None) -> str:
+    if speed is None:
+        return ""
+    return f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.1f}/s"
+
+
+def _failures(count: int) -> Any:
+    return f"{count:,} failed" if count else ""

@@ -48,7 +48,7 @@ def demo(
         "train": f"pliant train {faces} -o {file}",
         "draw": f"pliant inspect {file} --draw {output / 'modes.png'}",
         "new": f"pliant synthetic {new} --count {_NEW} --seed {seed + 1}",
-        "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'}",
+        "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'} --draw",
     }
     page.write_text(_page(dataset, model, others, fits, typed), encoding="utf-8")
     typer.echo(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")

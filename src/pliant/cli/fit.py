@@ -1,23 +1,22 @@
-"""`pliant fit`: from a model and images to landmark files, a table and pictures."""
+"""`pliant fit`: from a model and any number of images to a table of landmarks."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pliant.cli.compiling import announce_compiling
+from pliant.cli.exits import INCOMPLETE
+from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, SettingsFile, Verbose
 from pliant.cli.starts import Start, starter
 
 if TYPE_CHECKING:
-    from pliant.arrays import Floats, Image
-    from pliant.fitting.result import FitResult
-
-COLUMNS = ("image", "status", "reason", "cost", "iterations", "seconds")
+    from pliant.bulk.files import Earlier, Task
+    from pliant.bulk.table import Row
+    from pliant.fitting.fitter import Fitter
 
 
 def fit(
@@ -36,30 +35,50 @@ def fit(
             "each image."
         ),
     ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with a run that did not finish, with the same settings.")
+    ] = False,
+    landmarks: Annotated[
+        str | None,
+        typer.Option(help="Also write landmarks/NAME for each image, in this format: pts.", metavar="FORMAT"),
+    ] = None,
+    annotations: Annotated[
+        Path | None,
+        typer.Option(help="Also write all landmarks to this file; its ending says the format."),
+    ] = None,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Also write fits.csv: the table without points.")
+    ] = False,
+    draw: Annotated[bool, typer.Option("--draw", help="Also draw pictures/NAME.png for each image.")] = False,
     algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "ssd:map-asy:0.2-gn-sch",
     iterations: Annotated[
         str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
     ] = None,
     sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 1.0,
-    draw: Annotated[bool, typer.Option(help="Write a picture of every fit.")] = True,
     device: Annotated[str, typer.Option(help="What computes: cpu, or reference (slow, for checks).")] = "cpu",
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores if not given.", min=1)] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    settings: SettingsFile = None,
 ) -> None:
-    """Fit a model to images: writes NAME.pts and pictures/NAME.png for each, and fits.csv about all.
+    """Fit a model to images, and write the landmarks to OUTPUT/fits.parquet.
 
-    An image that cannot be fitted is a row of fits.csv with the reason, and does not stop the others.
+    An image that cannot be fitted is a row with the reason, and does not stop the others; the exit code is then 3.
+    Whatever stops the command, each fit that was finished is kept: give the same command again with --resume.
     """
-    import csv
-    from itertools import tee
+    import time
 
     import pliant
+    from pliant import bulk
     from pliant.data.sources import find_images
-    from pliant.fitting.fitter import fit_all, make_fitter
-    from pliant.fitting.result import failed
+    from pliant.fitting.fitter import make_fitter
+    from pliant.fitting.loop import Status
     from pliant.progress import Progress
 
-    if not quiet:
+    silent = quiet or as_json
+    if not silent:
         announce_compiling()
     where = starter(start, boxes)
     fitter = make_fitter(
@@ -71,52 +90,44 @@ def fit(
         jobs=jobs,
         trace=False,
     )
-    files = [Path(name) for name in find_images(images)]
-    names = _names(files)
-    _check_output(output, files, names)
+    _check_formats(landmarks, annotations)
+    decisive = {
+        "model": f"{model.name} with the fingerprint {bulk.fingerprint(model)}",
+        "start": f"boxes with the fingerprint {bulk.fingerprint(boxes)}"
+        if boxes
+        else str(start or Start.CENTRE),
+        "algorithm": str(fitter.algorithm),
+        "iterations": fitter.iterations,
+        "sampling": fitter.sampling,
+        "device": fitter.device,
+        "pliant": pliant.__version__,
+    }
+    task = bulk.Task(find_images(images), output, decisive, landmarks or "", draw, annotations, csv)
+    earlier = bulk.look(task)
+    refused = bulk.refusal(task, earlier, resume)
+    if refused:
+        raise ValueError(refused)
+    if dry_run:
+        _say_plan(task, earlier, fitter, resume, as_json)
+        return
+    begin = time.perf_counter()
+    with Progress(False if silent else None) as bar:
+        if verbose:
+            for name, value in {**task.head()["settings"], "jobs": fitter.jobs}.items():
+                bar.say(f"{name}: {value}")
+        advance = bar.start("fitting images", len(task.images), earlier.done, earlier.failed)
 
-    # Before anything is written: this is where a device that is not there shows.
-    _ = fitter.prepared
-    output.mkdir(parents=True, exist_ok=True)
-    # The fitter takes images in blocks, ahead of the results: tee holds those between the two, and no others.
-    ahead, tasks = tee(_tasks(files, where))
-    work = ((task.image, task.start) for task in ahead if isinstance(task, _Ready))
-    results = fit_all(fitter, work, len(files))
-    reasons: list[str] = []
-    doubtful = 0
-    with (
-        Progress(False if quiet else None) as bar,
-        open(output / "fits.csv", "w", newline="", encoding="utf-8") as table,
-    ):
-        advance = bar.start("fitting images", len(files))
-        rows = csv.writer(table)
-        rows.writerow(COLUMNS)
-        for file, name, task in zip(files, names, tasks, strict=True):
-            # What an earlier run left is not to be taken for this one's.
-            for stale in _targets(output, name):
-                stale.unlink(missing_ok=True)
-            if isinstance(task, _Ready):
-                result = next(results)
-            else:
-                result = failed(fitter.model, str(fitter.algorithm), None, task.reason)
-            reason = result.reason.removeprefix(f"{file}: ")
-            if reason:
-                reasons.append(f"{file}: {reason}")
-            elif isinstance(task, _Ready):
-                doubtful += not result.ok
-                _write(_targets(output, name), result, task.image, draw)
-            rows.writerow(_row(file, result, reason))
-            advance()
-    fitted = len(files) - len(reasons)
-    if not fitted:
-        raise ValueError(f"no image could be fitted; {output / 'fits.csv'} says why. The first: {reasons[0]}")
-    if not quiet:
-        typer.echo(f"fitted {fitted} of {len(files)} images; wrote {output / 'fits.csv'}")
-        if reasons:
-            typer.echo(f"{len(reasons)} could not be fitted: the column reason says why")
-        if doubtful:
-            fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
-            typer.echo(f"{fits} doubtful: the column status says how they ended")
+        def each(row: Row) -> None:
+            advance(failed=row["status"] == Status.FAILED)
+            if verbose:
+                bar.say(": ".join(filter(None, (row["image"], row["status"], row["reason"]))))
+
+        try:
+            bulk.run(task, fitter, where, resume, each, earlier)
+        except (SystemExit, KeyboardInterrupt):
+            typer.echo("to go on, give the same command again with --resume", err=True)
+            raise
+    _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json)
 
 
 def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
@@ -132,78 +143,98 @@ def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
     return values[0] if len(values) == 1 else values
 
 
-@dataclass(frozen=True)
-class _Ready:
-    image: Image
-    start: Floats
+def _check_formats(landmarks: str | None, annotations: Path | None) -> None:
+    """Before hours are spent: can these be written?"""
+    from pliant.data.formats import find_format, format_for_ending
+
+    if landmarks is not None and find_format(landmarks)[0].MANY:
+        raise ValueError(
+            f"--landmarks {landmarks}: a file of this format is for many images: use --annotations."
+        )
+    if annotations is None:
+        return
+    if not find_format(format_for_ending(annotations))[0].MANY:
+        raise ValueError(
+            f"--annotations {annotations}: a {annotations.suffix} file holds one image's landmarks."
+        )
+    if not annotations.parent.is_dir():
+        raise ValueError(f"{annotations}: the folder {annotations.parent} does not exist.")
 
 
-@dataclass(frozen=True)
-class _Unusable:
-    reason: str
+def _written(task: Task) -> list[str]:
+    """What the task leaves, as the user will find it."""
+    files = [str(task.table)]
+    files += [str(task.output / "landmarks")] if task.landmarks else []
+    files += [str(task.output / "pictures")] if task.draw else []
+    files += [str(task.csv_file)] if task.csv else []
+    return files + ([str(task.annotations)] if task.annotations else [])
 
 
-def _tasks(files: Sequence[Path], where: Callable[[str, Image], Floats]) -> Iterator[_Ready | _Unusable]:
-    """Images as they are needed, each with its start; what is wrong with one is said in its place."""
-    from pliant.data.images import read_image
+def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_json: bool) -> None:
+    import json
 
-    for file in files:
-        try:
-            image = read_image(file)
-            yield _Ready(image, where(str(file), image))
-        except (ValueError, OSError) as error:
-            yield _Unusable(str(error))
-
-
-def _names(files: Sequence[Path]) -> list[str]:
-    """What the files of each image are called: its name, with its folder where two would be alike."""
-    shared = Counter(file.stem.casefold() for file in files)
-    names = [
-        file.stem if shared[file.stem.casefold()] == 1 else f"{file.absolute().parent.name}-{file.stem}"
-        for file in files
-    ]
-    first: dict[str, Path] = {}
-    for file, name in zip(files, names, strict=True):
-        other = first.setdefault(name.casefold(), file)
-        if other is not file:
-            raise ValueError(f"{other} and {file} would both be written to {name}.pts: fit them separately.")
-    return names
+    finished = resume and earlier.unfinished is None and earlier.finished is not None
+    done = len(task.images) if finished else earlier.done
+    plan: dict[str, Any] = {
+        "images": len(task.images),
+        "done": done,
+        "settings": {**task.head()["settings"], "jobs": fitter.jobs},
+        "writes": _written(task),
+    }
+    if as_json:
+        typer.echo(json.dumps(plan, indent=2))
+        return
+    already = f", {done} of which are done" if done else ""
+    typer.echo(f"would fit {len(task.images)} images{already}, and write {', '.join(plan['writes'])}")
+    for name, value in plan["settings"].items():
+        typer.echo(f"  {name}: {value}")
+    if earlier.finished is not None and not resume:
+        typer.echo(f"  what an earlier run wrote to {task.output} would be removed first")
 
 
-def _check_output(output: Path, files: Sequence[Path], names: Sequence[str]) -> None:
-    """Refuse to replace anything but the files of an earlier fit."""
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"{output}: this is a file, and a folder is needed to write to.")
-    inputs = {file.resolve() for file in files}
-    earlier = (output / "fits.csv").is_file()
-    for name in names:
-        for target in _targets(output, name):
-            if target.resolve() in inputs or (target.exists() and not earlier):
-                raise ValueError(f"{target} would be replaced: write to another folder.")
+def _say_outcome(
+    task: Task, earlier: Earlier, resume: bool, seconds: float, quiet: bool, as_json: bool
+) -> None:
+    """Say how it went; some failures are exit code 3, and no fit at all is an error."""
+    import json
 
+    from pliant.bulk.table import rows_of
+    from pliant.fitting.loop import Status
 
-def _targets(output: Path, name: str) -> tuple[Path, Path]:
-    """The landmarks and the picture of a fit.
-
-    The picture has a folder of its own: beside the landmarks, it would be taken for the image that they belong
-    to, though it has other pixels.
-    """
-    return output / f"{name}.pts", output / "pictures" / f"{name}.png"
-
-
-def _write(targets: tuple[Path, Path], result: FitResult, image: Image, draw: bool) -> None:
-    from pliant.data.formats import write_landmarks
-    from pliant.plots import plot_overlay
-
-    landmarks, picture = targets
-    write_landmarks(landmarks, result.points)
-    if draw:
-        picture.parent.mkdir(exist_ok=True)
-        plot_overlay(image, result.points).savefig(picture, dpi=100)
-
-
-def _row(file: Path, result: FitResult, reason: str) -> tuple[object, ...]:
-    """The values of COLUMNS."""
-    if reason:
-        return file, result.status, reason, "", "", ""
-    return file, result.status, "", f"{result.cost:.8g}", result.iterations, f"{result.seconds:.4f}"
+    statuses: Counter[str] = Counter()
+    first = ""
+    for row in rows_of(task.table, ["image", "status", "reason"]):
+        statuses[row["status"]] += 1
+        first = first or (f"{row['image']}: {row['reason']}" if row["status"] == Status.FAILED else "")
+    total, failed = len(task.images), statuses[Status.FAILED]
+    before = total if resume and not earlier.unfinished and earlier.finished else earlier.done
+    if as_json:
+        outcome = {
+            "images": total,
+            "fitted": total - failed,
+            "failed": failed,
+            "from_before": before,
+            "statuses": statuses,
+            "seconds": round(seconds, 3),
+            "wrote": _written(task),
+        }
+        typer.echo(json.dumps(outcome, indent=2))
+    elif not quiet:
+        if before:
+            typer.echo(
+                "nothing to do: this run had finished"
+                if before == total
+                else f"{before} fits are from before"
+            )
+        has = "has" if before == total else "wrote"
+        typer.echo(f"fitted {total - failed} of {total} images; {has} {', '.join(_written(task))}")
+        doubtful = total - failed - statuses[Status.CONVERGED] - statuses[Status.ITERATIONS]
+        if failed:
+            typer.echo(f"{failed} could not be fitted: the column reason says why. The first: {first}")
+        if doubtful:
+            fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
+            typer.echo(f"{fits} doubtful: the column status says how they ended")
+    if failed == total:
+        raise ValueError(f"no image could be fitted; {task.table} says why. The first: {first}")
+    if failed:
+        raise typer.Exit(INCOMPLETE)

@@ -263,7 +263,8 @@ def cpu_kernel(
         jobs=jobs,
     )
     if needs.model:
-        kernel = replace(kernel, basis_mean=_products_with(kernel, [mean_slopes])[0])
+        # One thread: fits are not to depend, not even in their last bits, on how many there are.
+        kernel = replace(kernel, basis_mean=_products_with(kernel.threaded(1), [mean_slopes])[0])
     moves = needs.model and needs.appearance
     if moves and mesh.everywhere and level.basis_slopes is not None:
         kernel = replace(kernel, basis_basis=level.basis_slopes)

@@ -1,0 +1,11 @@
+"""Fitting any number of images to a table on disk, in a way that survives being killed.
+
+`files` says what is written where and what must not be replaced, `journal` keeps every row from the moment that it
+is known, `table` has the columns, and `run` does the work.
+"""
+
+from pliant.bulk.files import Task, fingerprint, look, refusal
+from pliant.bulk.run import run
+from pliant.bulk.table import COLUMNS, read_fits
+
+__all__ = ["COLUMNS", "Task", "fingerprint", "look", "read_fits", "refusal", "run"]

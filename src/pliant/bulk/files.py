@@ -1,0 +1,229 @@
+"""What a run writes and where, what an earlier run left there, and what must not be replaced."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from pliant.bulk.journal import JOURNAL, whole_lines
+from pliant.bulk.table import TABLE, read_head, rows_of
+from pliant.fitting.loop import Status
+
+_BLOCK = 8
+"""Most images that are fitted together: so many share what is read of the model."""
+
+_BLOCKS = 16
+"""Blocks that there should be, so that a machine with many cores has something for each."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Images to fit and what to write to the folder `output`, beside the table.
+
+    `settings` are all that decides the rows, as plain values by the names that a user knows them by; `landmarks` is
+    the format of the files in `output/landmarks`, if there are to be any, and `draw` asks for `output/pictures`.
+    `annotations` is one file with the landmarks of all images.
+    """
+
+    images: Sequence[str]
+    output: Path
+    settings: Mapping[str, Any]
+    landmarks: str = ""
+    draw: bool = False
+    annotations: Path | None = None
+    csv: bool = False
+
+    @property
+    def table(self) -> Path:
+        return self.output / TABLE
+
+    @property
+    def journal(self) -> Path:
+        return self.output / JOURNAL
+
+    @property
+    def csv_file(self) -> Path:
+        return self.table.with_suffix(".csv")
+
+    @property
+    def block(self) -> int:
+        """Images that are fitted together.
+
+        The last bits of a fit depend on the others in its block. So that rows are the same whatever was killed and
+        however many threads there are, blocks begin at fixed images: this depends on the number of images alone.
+        """
+        return max(1, min(_BLOCK, len(self.images) // _BLOCKS))
+
+    def head(self) -> dict[str, Any]:
+        """What the journal and the table say about the run that wrote them."""
+        images = f"{len(self.images)} with the fingerprint {fingerprint(self.images)}"
+        written = {"landmarks": self.landmarks or "none", "draw": self.draw}
+        head: dict[str, Any] = {
+            "settings": {"images": images, **self.settings, **written},
+            "annotations": None if self.annotations is None else os.path.abspath(self.annotations),
+            "csv": self.csv,
+        }
+        # As it will be read again: lists for tuples, and so on.
+        return cast(dict[str, Any], json.loads(json.dumps(head)))
+
+
+def fingerprint(content: Path | Iterable[str]) -> str:
+    """Sixteen digits that stand for the content of a file, or for texts and their order."""
+    if isinstance(content, Path):
+        with open(content, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+    digest = hashlib.sha256()
+    for text in content:
+        digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What lies in the folder from before.
+
+    A run that did not finish has `done` rows, of which `failed` were no fits, in the first `length` bytes of its
+    journal. One that did has a table, and may have `written` landmark files and pictures.
+    """
+
+    unfinished: Mapping[str, Any] | None = None
+    done: int = 0
+    failed: int = 0
+    length: int = 0
+    finished: Mapping[str, Any] | None = None
+    written: frozenset[Path] = field(default=frozenset(), repr=False)
+
+
+def look(task: Task) -> Earlier:
+    """Look into the folder that is to be written to."""
+    if task.output.exists() and not task.output.is_dir():
+        raise ValueError(f"{task.output}: this is a file, and a folder is needed to write to.")
+    unfinished, done, failed, length = None, 0, 0, 0
+    if task.journal.is_file():
+        lines = whole_lines(task.journal)
+        unfinished, length = next(lines, (None, 0))
+        unwritten = 0
+        for number, (row, end) in enumerate(lines, start=1):
+            unwritten += row.get("status") == Status.FAILED
+            # A block that was torn is fitted again as a whole.
+            if number % task.block == 0 or number == len(task.images):
+                done, failed, length = number, failed + unwritten, end
+                unwritten = 0
+    finished, written = None, frozenset[Path]()
+    if task.table.is_file():
+        finished = read_head(task.table)
+        written = frozenset(_written(task.output, finished))
+    return Earlier(unfinished, done, failed, length, finished, written)
+
+
+def refusal(task: Task, earlier: Earlier, resume: bool) -> str:
+    """Why the task must not be done in this folder, as a sentence; empty if it may."""
+    head = earlier.unfinished or earlier.finished
+    if earlier.unfinished is not None and not resume:
+        return (
+            f"{task.output} has {earlier.done} fits of a run that did not finish: go on with --resume, or write to "
+            "another folder."
+        )
+    if resume and head is not None:
+        differences = _differences(head["settings"], task.head()["settings"])
+        if differences:
+            return (
+                f"{task.output} has a run with other settings, so that --resume cannot go on with it: "
+                f"{'; '.join(differences)}. Give the same settings, or write to another folder."
+            )
+    ours = set(earlier.written)
+    if head is not None:
+        ours |= {Path(head["annotations"])} if head["annotations"] else set()
+        ours |= {task.csv_file} if head["csv"] else set()
+    if not (resume and head is not None):
+        for target in _targets(task):
+            if target not in ours and os.path.lexists(target):
+                return f"{target} would be replaced: write to another folder."
+    for file in (task.annotations, task.csv_file if task.csv else None):
+        if file is not None and file.exists() and not {file, Path(os.path.abspath(file))} & ours:
+            return f"{file} would be replaced: name another file, or remove it first."
+    inputs = {os.path.realpath(name) for name in task.images} if earlier.written and not resume else set()
+    for file in earlier.written:
+        if os.path.realpath(file) in inputs:
+            return f"{file} is to be fitted, and would be replaced: write to another folder."
+    return ""
+
+
+def names_of(images: Sequence[str]) -> list[str]:
+    """What the files of each image are called: its name, with its folder where two would be alike."""
+    files = [path_of(image) for image in images]
+    shared = Counter(file.stem.casefold() for file in files)
+    names = [
+        file.stem if shared[file.stem.casefold()] == 1 else f"{file.absolute().parent.name}-{file.stem}"
+        for file in files
+    ]
+    first: dict[str, str] = {}
+    for image, name in zip(images, names, strict=True):
+        other = first.setdefault(name.casefold(), image)
+        if other is not image:
+            raise ValueError(
+                f"the landmark files or pictures of {other} and {image} would both be called {name}: fit them "
+                "separately."
+            )
+    return names
+
+
+def path_of(image: str) -> Path:
+    """The path of an image; of an address such as zip://folder/image.jpg::archive.zip, the first part."""
+    return Path(image.split("::")[0])
+
+
+def landmark_file(output: Path, name: str, landmarks: str) -> Path:
+    """Where the landmarks of an image are written, in a format for files beside images."""
+    from pliant.data.formats import find_format
+
+    return output / "landmarks" / f"{name}{find_format(landmarks)[0].EXTENSIONS[0]}"
+
+
+def picture_file(output: Path, name: str) -> Path:
+    """Where the picture of a fit is.
+
+    It has a folder of its own: beside the landmarks, it would be taken for the image that they belong to, though it
+    has other pixels.
+    """
+    return output / "pictures" / f"{name}.png"
+
+
+def _targets(task: Task) -> list[Path]:
+    """The files that the task writes for its images."""
+    return _files_of(task.output, task.images, task.landmarks, task.draw)
+
+
+def _written(output: Path, head: Mapping[str, Any]) -> list[Path]:
+    """The files that an earlier run wrote for its images."""
+    landmarks, draw = head["settings"]["landmarks"], head["settings"]["draw"]
+    if landmarks == "none" and not draw:
+        return []
+    images = [row["image"] for row in rows_of(output / TABLE, ["image"])]
+    return _files_of(output, images, "" if landmarks == "none" else landmarks, draw)
+
+
+def _files_of(output: Path, images: Sequence[str], landmarks: str, draw: bool) -> list[Path]:
+    if not landmarks and not draw:
+        return []
+    names = names_of(images)
+    files = [landmark_file(output, name, landmarks) for name in names] if landmarks else []
+    return files + [picture_file(output, name) for name in names] if draw else files
+
+
+def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name} was {_shown(then.get(name))}, and is {_shown(now.get(name))}"
+        for name in {**then, **now}
+        if then.get(name) != now.get(name)
+    ]
+
+
+def _shown(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

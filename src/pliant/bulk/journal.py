@@ -1,0 +1,82 @@
+"""The journal of a run: rows on disk from the moment they are known, one JSON line each, until all are there.
+
+A Parquet file cannot be read before its last byte is written, so it is made at the end. Until then the rows are
+here. A process may be killed at any time: what is behind the last whole line is dropped when the run goes on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from pliant.bulk.table import Row
+
+try:
+    import fcntl
+except ImportError:  # Windows: two runs in one folder are not noticed there.
+    fcntl = None  # type: ignore[assignment]
+
+JOURNAL = "fits.unfinished.jsonl"
+
+
+class Journal:
+    """A journal to append rows to; only one process has it at a time."""
+
+    def __init__(self, path: Path, head: Mapping[str, Any] | None, length: int = 0) -> None:
+        """Begin a journal with a head, or go on with the one that is there after its first `length` bytes."""
+        self._file = os.open(path, os.O_RDWR | os.O_APPEND | (0 if head is None else os.O_CREAT), 0o666)
+        try:
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.fstat(self._file).st_nlink:
+                raise BlockingIOError
+        except BlockingIOError:
+            os.close(self._file)
+            raise ValueError(f"{path.parent}: another process is fitting to this folder now.") from None
+        os.ftruncate(self._file, length)
+        if head is not None:
+            self._write([head])
+
+    def append(self, rows: Iterable[Row]) -> None:
+        """Add rows in one write: they are in the hands of the operating system when this returns."""
+        self._write(rows)
+
+    def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        # Floats are written so that they are read as the same bits; nan is fine for Python's reader.
+        content = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+        while content:
+            content = content[os.write(self._file, content) :]
+
+    def __enter__(self) -> Journal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._file)
+
+
+def whole_lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
+    """The head and then the rows of a journal, each with the number of bytes up to its end; no torn line."""
+    end = 0
+    with open(path, "rb") as file:
+        for line in file:
+            end += len(line)
+            try:
+                content = json.loads(line) if line.endswith(b"\n") else None
+            except ValueError:
+                content = None
+            if not isinstance(content, dict):
+                return
+            yield content, end
+
+
+def read_rows(path: Path) -> Iterator[Row]:
+    """The rows of a journal."""
+    lines = whole_lines(path)
+    next(lines, None)
+    return (row for row, _ in lines)

@@ -1,0 +1,157 @@
+"""The table of fits: its columns, in one place, and how it is written to Parquet and read back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pliant.data.annotation import Size
+from pliant.fitting.loop import Status
+from pliant.fitting.result import FitResult
+
+Row = Mapping[str, Any]
+
+TABLE = "fits.parquet"
+
+_ROWS = 512
+"""Rows that are in memory at once, when a table is written."""
+
+_KEY = b"pliant"
+"""Where the head of the run is, among the metadata of the Parquet file."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fit of an image from a file; `size` is the image's, if it could be read."""
+
+    image: str
+    result: FitResult
+    size: Size | None
+
+
+def _if_fitted(value: Callable[[FitResult], Any]) -> Callable[[Fitted], Any]:
+    """A value that only a fit has; without one, the cell is empty."""
+    return lambda fitted: None if fitted.result.status is Status.FAILED else value(fitted.result)
+
+
+COLUMNS: Mapping[str, tuple[str, Callable[[Fitted], Any]]] = {
+    "image": ("string", lambda fitted: fitted.image),
+    "status": ("string", lambda fitted: str(fitted.result.status)),
+    "reason": ("string", lambda fitted: fitted.result.reason.removeprefix(f"{fitted.image}: ")),
+    "cost": ("float64", _if_fitted(lambda fit: float(fit.cost))),
+    "iterations": ("int32", _if_fitted(lambda fit: int(fit.iterations))),
+    "seconds": ("float64", _if_fitted(lambda fit: float(fit.seconds))),
+    "width": ("int32", lambda fitted: fitted.size and fitted.size[0]),
+    "height": ("int32", lambda fitted: fitted.size and fitted.size[1]),
+    "x": ("points", _if_fitted(lambda fit: fit.points[:, 0].tolist())),
+    "y": ("points", _if_fitted(lambda fit: fit.points[:, 1].tolist())),
+}
+"""The columns of the table: type, and value. `points` is one float64 for each landmark."""
+
+
+def row_of(fitted: Fitted) -> Row:
+    """A row: plain values that JSON and Parquet can hold without rounding."""
+    return {name: value(fitted) for name, (_, value) in COLUMNS.items()}
+
+
+def write_table(path: Path, rows: Iterable[Row], head: Mapping[str, Any]) -> None:
+    """Write rows to a Parquet file, a few at a time; the file is there as a whole or not at all."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    partial = path.with_name(f"{path.name}.part")
+    schema = _schema().with_metadata({_KEY: json.dumps(head).encode()})
+    source = iter(rows)
+    with open(partial, "wb") as file:
+        with parquet.ParquetWriter(file, schema) as writer:
+            while some := list(islice(source, _ROWS)):
+                writer.write_table(pa.Table.from_pylist(some, schema))
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def read_head(path: Path) -> dict[str, Any]:
+    """What was written about the run of a table; a ValueError if the file is none of ours."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        head: dict[str, Any] = json.loads((parquet.read_schema(path).metadata or {})[_KEY])
+        return head
+    except (KeyError, ValueError, pa.ArrowException):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote.") from None
+
+
+def rows_of(path: Path, columns: Iterable[str] = COLUMNS) -> Iterator[Row]:
+    """The rows of a table, a few in memory at a time."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS, columns=list(columns)):
+            yield from batch.to_pylist()
+
+
+def write_csv(path: Path, table: Path) -> None:
+    """All columns of a table but the points."""
+    import csv
+
+    columns = [name for name, (kind, _) in COLUMNS.items() if kind != "points"]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(columns)
+        rows.writerows([row[name] for name in columns] for row in rows_of(table, columns))
+
+
+def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
+    """The table that `pliant fit` wrote, by its folder or file, as arrays of n rows.
+
+    `points (n, v, 2)` stands for the columns x and y, and is nan where an image could not be fitted; other numbers
+    that are not known are nan too.
+    """
+    from pyarrow import parquet
+
+    path = Path(path) / TABLE if Path(path).is_dir() else Path(path)
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such table of fits.")
+    read_head(path)
+    table = parquet.read_table(path)
+    columns: dict[str, NDArray[Any]] = {}
+    for name in table.column_names:
+        column = table.column(name)
+        kind = COLUMNS[name][0] if name in COLUMNS else ""
+        if kind == "string":
+            columns[name] = np.array(column.to_pylist(), dtype=np.str_)
+        elif kind != "points":
+            columns[name] = column.to_numpy()
+    columns["points"] = np.stack([_together(table.column(name)) for name in ("x", "y")], axis=-1)
+    return columns
+
+
+def _together(column: Any) -> NDArray[np.float64]:
+    """Lists of v numbers, or none, as `(n, v)`."""
+    known = column.is_valid().to_numpy()
+    values = column.combine_chunks().flatten().to_numpy()
+    out = np.full((len(known), len(values) // max(known.sum(), 1)), np.nan)
+    out[known] = values.reshape(known.sum(), out.shape[1])
+    return out
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "float64": pa.float64(),
+        "int32": pa.int32(),
+        "points": pa.list_(pa.float64()),
+    }
+    return pa.schema([(name, types[kind]) for name, (kind, _) in COLUMNS.items()])

@@ -1,0 +1,240 @@
+"""`pliant fit` as a user gives it: what is said, what is written, and with which exit code."""
+
+import csv
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import pliant
+from pliant import cli
+from pliant.cli.exits import DONE, ERROR, INCOMPLETE, USAGE
+from pliant.progress import Progress
+from pliant.synthetic import write_faces
+
+QUICK = ("--device", "reference", "--iterations", "3,2")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("held-out")
+    write_faces(folder, 3, seed=5, image_size=96)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file(model, tmp_path_factory):
+    file = tmp_path_factory.mktemp("model") / "faces.pliant"
+    model.save(file)
+    return file
+
+
+@pytest.fixture
+def fit(file, monkeypatch, capsys):
+    """The command with a model and quick settings, in this process; what it said, and its exit code."""
+
+    def call(*arguments, code=DONE, settings=QUICK):
+        words = ["pliant", "fit", file, *arguments, *settings]
+        monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+        handler = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return SimpleNamespace(out=said.out, err=said.err)
+
+    return call
+
+
+def files_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+def test_good_and_bad_images(fit, folder, tmp_path):
+    mixed, output = tmp_path / "mixed", tmp_path / "a" / "out"
+    shutil.copytree(folder, mixed)
+    (mixed / "broken.jpg").write_text("no image")
+    Image.new("L", (1, 1)).save(mixed / "dot.png")
+    done = fit(mixed, "-o", output, "--landmarks", "pts", "--draw", "--csv", code=INCOMPLETE)
+    assert "fitted 3 of 5 images" in done.out
+    assert "2 could not be fitted" in done.out
+    fits = pliant.read_fits(output)
+    assert list(fits["image"]) == [str(path) for path in sorted(mixed.iterdir()) if path.suffix != ".pts"]
+    reasons = {os.path.basename(image): why for image, why in zip(fits["image"], fits["reason"], strict=True)}
+    assert reasons["broken.jpg"] == "this is not an image of a known format."
+    assert reasons["dot.png"] == "1 x 1 pixels are too few to find anything in."
+    assert list(fits["status"] == "failed") == [True, True, False, False, False]
+    faces = [f"face-000{k}" for k in range(3)]
+    assert files_in(output) == [
+        "fits.csv",
+        "fits.parquet",
+        *(f"landmarks/{name}.pts" for name in faces),
+        *(f"pictures/{name}.png" for name in faces),
+    ]
+    written = pliant.read_landmarks(output / "landmarks" / "face-0001.pts")
+    np.testing.assert_allclose(written, fits["points"][3], atol=1e-5)
+    assert (output / "pictures" / "face-0001.png").read_bytes().startswith(b"\x89PNG")
+    with open(output / "fits.csv", newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert [float(row["cost"]) for row in rows[2:]] == list(fits["cost"][2:])
+    assert rows[0]["cost"] == ""
+
+
+def test_boxes(fit, file, folder, tmp_path):
+    first, second = (pliant.read_landmarks(folder / f"face-000{k}.pts") for k in range(2))
+    boxes = tmp_path / "boxes.csv"
+    sides = [[*points.min(axis=0), *points.max(axis=0)] for points in (first, second)]
+    boxes.write_text(
+        "image,left,top,right,bottom\n"
+        f"face-0000.jpg,{','.join(map(str, sides[0]))}\n"
+        f"{folder.name}/face-0001.jpg,10,10,10,30\n"
+    )
+    output = tmp_path / "out"
+    done = fit(folder / "*.jpg", "-o", output, "--boxes", boxes, "--quiet", code=INCOMPLETE)
+    assert done.out == ""
+    fits = pliant.read_fits(output)
+    assert fits["reason"][0] == ""
+    assert "(10, 10, 10, 30) is empty" in fits["reason"][1]
+    assert "has no box for this image" in fits["reason"][2]
+    assert files_in(output) == ["fits.parquet"]
+    start = pliant.fitting.start.from_box(pliant.load(file), np.array(sides[0]))
+    image = folder / "face-0000.jpg"
+    [expected] = pliant.fit(pliant.load(file), [image], [start], iterations=(3, 2), device="reference")
+    np.testing.assert_allclose(fits["points"][0], expected.points, atol=1e-6)
+    boxes.write_text(boxes.read_text() + "other.jpg,1,1,9,9\n")
+    done = fit(folder / "*.jpg", "-o", output, "--boxes", boxes, "--resume", code=ERROR)
+    assert "start was boxes with the fingerprint" in done.err
+
+
+def test_alike_names_from_landmarks(fit, folder, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        for ending in ("jpg", "pts"):
+            shutil.copy(folder / f"face-0000.{ending}", tmp_path / name / f"face.{ending}")
+    (tmp_path / "two" / "face.pts").unlink()
+    output = tmp_path / "out"
+    images = (tmp_path / "one", tmp_path / "two", tmp_path / "one" / "face.jpg")
+    fit(*images, "-o", output, "--start", "landmarks", "--landmarks", "pts", code=INCOMPLETE)
+    assert list(pliant.read_fits(output)["status"] == "failed") == [False, True]
+    assert files_in(output) == ["fits.parquet", "landmarks/one-face.pts"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("{images}", "--algorithm", "po-asyn-gn"), "Did you mean 'po-asy-gn'"),
+        (("nowhere",), "nowhere: there is no such image or folder"),
+        (("{images}", "--boxes", "{boxes}"), "line 1: expected the columns"),
+        (("{images}", "--iterations", "2.5"), "--iterations takes whole numbers"),
+        (("{images}", "--device", "abacus"), "there is no device 'abacus'"),
+        (("{images}", "--landmarks", "points"), "there is no format 'points'"),
+        (("{images}", "--annotations", "fits.pts"), "a .pts file holds one image's landmarks"),
+        (("{images}", "{images}/../twin/face-0000.png", "--draw"), "face-0000: fit them separately"),
+    ],
+)
+def test_mistakes_get_one_sentence(fit, folder, tmp_path, arguments, sentence):
+    (tmp_path / "boxes.csv").write_text("image,left,top,width,height\nface-0000.jpg,1,1,20,20\n")
+    twin = tmp_path / "twin"
+    twin.mkdir()
+    Image.new("L", (9, 9)).save(twin / "face-0000.png")
+    shutil.copy(folder / "face-0000.jpg", twin)
+    texts = [argument.format(images=twin, boxes=tmp_path / "boxes.csv") for argument in arguments]
+    if "separately" not in sentence:
+        (twin / "face-0000.png").unlink()
+    settings = [] if "--device" in arguments or "--iterations" in arguments else QUICK
+    done = fit(*texts, "-o", tmp_path / "out", code=ERROR, settings=settings)
+    assert done.err.startswith("error: ")
+    assert sentence in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_nothing_is_replaced_but_earlier_fits(fit, folder, tmp_path):
+    images = tmp_path / "images"
+    shutil.copytree(folder, images)
+    (images / "landmarks").mkdir()
+    shutil.move(images / "face-0000.pts", images / "landmarks")
+    before = files_in(images)
+    done = fit(images, "-o", images, "--landmarks", "pts", code=ERROR)
+    assert "face-0000.pts would be replaced" in done.err
+    assert files_in(images) == before
+    # The table alone is in nobody's way, and it does not make the user's landmarks those of an earlier fit.
+    fit(images, "-o", images)
+    done = fit(images, "-o", images, "--landmarks", "pts", code=ERROR)
+    assert "face-0000.pts would be replaced" in done.err
+    assert files_in(images) == sorted([*before, "fits.parquet"])
+
+
+def test_no_image_could_be_fitted(fit, folder, tmp_path):
+    output, images = tmp_path / "out", tmp_path / "images"
+    fit(folder, "-o", output, "--landmarks", "pts", "--quiet")
+    shutil.copytree(folder, images)
+    for name in images.glob("*.jpg"):
+        name.write_text("no image")
+    done = fit(images, "-o", output, code=ERROR)
+    assert "no image could be fitted" in done.err
+    assert "face-0000.jpg: this is not an image" in done.err
+    assert list(pliant.read_fits(output)["status"]) == ["failed"] * 3
+    assert files_in(output) == ["fits.parquet"]
+
+
+def test_resume(fit, folder, tmp_path):
+    output = tmp_path / "out"
+    fit(folder, "-o", output, "--resume")  # nothing there: it begins
+    again = fit(folder, "-o", output, "--resume", "--csv")
+    assert "nothing to do: this run had finished" in again.out
+    assert files_in(output) == ["fits.csv", "fits.parquet"]
+    other = fit(folder, "-o", output, "--resume", "--sampling", "0.5", code=ERROR)
+    assert "sampling was 1.0, and is 0.5" in other.err
+    (output / "fits.unfinished.jsonl").write_text('{"settings": {}, "annotations": null, "csv": false}\n{"im')
+    unfinished = fit(folder, "-o", output, code=ERROR)
+    assert "go on with --resume, or write to another folder" in unfinished.err
+
+
+def test_json_and_dry_run(fit, folder, tmp_path):
+    output = tmp_path / "out"
+    plan = json.loads(fit(folder, "-o", output, "--dry-run", "--json", "--draw").out)
+    assert (plan["images"], plan["done"]) == (3, 0)
+    assert plan["settings"]["start"] == "centre"
+    assert plan["writes"] == [str(output / "fits.parquet"), str(output / "pictures")]
+    assert "would fit 3 images" in fit(folder, "-o", output, "--dry-run").out
+    assert not output.exists()
+    outcome = json.loads(fit(folder, "-o", output, "--json").out)
+    assert (outcome["images"], outcome["fitted"], outcome["failed"]) == (3, 3, 0)
+    assert sum(outcome["statuses"].values()) == 3
+    plan = json.loads(fit(folder, "-o", output, "--dry-run", "--json", "--resume").out)
+    assert plan["done"] == 3
+
+
+def test_settings_file_and_verbose(fit, folder, tmp_path):
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[fit]\niterations = [3, 1]\ndevice = "reference"\n')
+    done = fit(folder, "-o", tmp_path / "out", "--settings", settings, "--verbose", settings=())
+    assert "iterations: [3, 1]" in done.err
+    assert "face-0002.jpg: " in done.err
+    fit(folder, "-o", tmp_path / "out", "--settings", tmp_path / "none.toml", code=USAGE)
+
+
+def test_bar_shows_rate_time_left_and_failures_in_80_columns(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with Progress(True) as bar:
+        advance = bar.start("fitting images", 100_000, done=99_000, failed=1_200)
+        for number in range(20):
+            time.sleep(0.002)
+            advance(failed=number % 4 == 0)
+    lines = [line for line in capsys.readouterr().err.replace("\r", "\n").splitlines() if "fitting" in line]
+    assert "99,020/100,000" in lines[-1]
+    assert "/s" in lines[-1]
+    assert "left" in lines[-1]
+    assert "1,205 failed" in lines[-1]
