@@ -34,7 +34,8 @@ NOISES = (0.05, 0.05, 0.1, 0.15)
 Bools = NDArray[np.bool_]
 
 _FOLDS = 5
-_FEWEST = 10
+FEWEST = 10
+"""Samples without which nothing is learned."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ def calibrate(
     same settings and fitted to up to `images` held-out images, from four random starts each. Samples of one group
     are held out together. What is learned holds for every algorithm, because the evidence does not depend on it.
     """
-    if len(dataset) < _FEWEST:
+    if len(dataset) < FEWEST:
         raise ValueError(
-            f"confidence is learned from at least {_FEWEST} samples, and there are {len(dataset)}."
+            f"confidence is learned from at least {FEWEST} samples, and there are {len(dataset)}."
         )
     if len(dataset) >= _FOLDS * images:
         parts = [dataset.split(images / len(dataset), seed)]
@@ -81,7 +82,7 @@ def calibrate(
         for rest, held in parts:
             partial = _trained_like(model, rest, skip_invalid, jobs)
             judged += _judge(partial, held[: -(-images // len(parts))], algorithm, seed, jobs, advance)
-    if len(judged) < _FEWEST:
+    if len(judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 

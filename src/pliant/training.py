@@ -52,6 +52,8 @@ class Settings:
     appearance_variance: tuple[Modes, ...]
     features: str
     motion: str
+    mirror: bool | tuple[tuple[int, ...], ...]
+    missing: Missing
 
 
 @dataclass(frozen=True)
@@ -93,10 +95,8 @@ def train(
     kept in at most `memory_gb` gigabytes: if they do not fit, the principal components are streamed.
     `progress` is shown on a terminal, unless told otherwise. `licence` is a note that is kept in the file.
     """
-    settings = _settings(size, scales, shape_modes, appearance_variance, features, motion)
+    settings = _settings(size, scales, shape_modes, appearance_variance, features, motion, mirror, missing)
     feature = find_feature(features)
-    if missing not in ("refuse", "complete"):
-        raise ValueError(f"missing = {missing!r}: it is refuse or complete.")
     workers = jobs or cores()
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))
@@ -171,7 +171,11 @@ def _settings(
     appearance_variance: Modes | Sequence[Modes],
     features: str,
     motion: str,
+    mirror: bool | Sequence[Sequence[int]],
+    missing: Missing,
 ) -> Settings:
+    if missing not in ("refuse", "complete"):
+        raise ValueError(f"missing = {missing!r}: it is refuse or complete.")
     if not 8 <= size <= 2000:
         raise ValueError(f"size = {size!r}: the object's size in pixels must lie between 8 and 2000.")
     if not scales or any(not 0 < scale <= 1 for scale in scales) or list(scales) != sorted(set(scales)):
@@ -194,6 +198,8 @@ def _settings(
         appearance_variance=per_level("appearance_variance", appearance_variance),
         features=features,
         motion=motion,
+        mirror=mirror if isinstance(mirror, bool) else tuple(tuple(map(int, pair)) for pair in mirror),
+        missing=missing,
     )
 
 

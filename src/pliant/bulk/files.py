@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from pliant.bulk.journal import JOURNAL, whole_lines
 from pliant.bulk.table import TABLE, read_head, rows_of
+from pliant.confidence import DEFAULT_BOUND
 from pliant.fitting.loop import Status
 
 _BLOCK = 8
@@ -28,7 +29,7 @@ class Task:
 
     `settings` are all that decides the rows, as plain values by the names that a user knows them by; `landmarks` is
     the format of the files in `output/landmarks`, if there are to be any, and `draw` asks for `output/pictures`.
-    `annotations` is one file with the landmarks of all images.
+    `annotations` is one file with the landmarks of all images. `bound` is the error that confidence is about.
     """
 
     images: Sequence[str]
@@ -38,6 +39,7 @@ class Task:
     draw: bool = False
     annotations: Path | None = None
     csv: bool = False
+    bound: float = DEFAULT_BOUND
 
     @property
     def table(self) -> Path:
@@ -63,7 +65,7 @@ class Task:
     def head(self) -> dict[str, Any]:
         """What the journal and the table say about the run that wrote them."""
         images = f"{len(self.images)} with the fingerprint {fingerprint(self.images)}"
-        written = {"landmarks": self.landmarks or "none", "draw": self.draw}
+        written = {"bound": self.bound, "landmarks": self.landmarks or "none", "draw": self.draw}
         head: dict[str, Any] = {
             "settings": {"images": images, **self.settings, **written},
             "annotations": None if self.annotations is None else os.path.abspath(self.annotations),

@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from threading import Lock
 
 from pliant.arrays import Floats, Image
 from pliant.bulk.files import Earlier, Task, landmark_file, look, names_of, path_of, picture_file, refusal
@@ -26,9 +25,6 @@ Where = Callable[[str, Image], Floats]
 
 Write = Callable[[int, Fitted, Image], None]
 """Writes the files of a fit, given the image's number and pixels."""
-
-_drawing = Lock()
-"""Matplotlib is not made for threads."""
 
 
 def run(
@@ -95,7 +91,7 @@ def fit_blocks(
         try:
             for first in range(done, len(task.images), task.block):
                 names = task.images[first : first + task.block]
-                ahead.append(pool.submit(_fit_block, fitter, first, names, where, write, threads))
+                ahead.append(pool.submit(_fit_block, fitter, first, names, where, write, threads, task.bound))
                 if len(ahead) > 2 * fitter.jobs:
                     yield ahead.popleft().result()
             while ahead:
@@ -106,7 +102,7 @@ def fit_blocks(
 
 
 def _fit_block(
-    fitter: Fitter, first: int, names: Sequence[str], where: Where, write: Write, threads: int
+    fitter: Fitter, first: int, names: Sequence[str], where: Where, write: Write, threads: int, bound: float
 ) -> list[Fitted]:
     images: dict[str, Image] = {}
     starts: dict[str, Floats] = {}
@@ -131,7 +127,7 @@ def _fit_block(
     block = []
     for number, name in enumerate(names, start=first):
         size = (images[name].shape[1], images[name].shape[0]) if name in images else None
-        block.append(Fitted(name, results[name], size))
+        block.append(Fitted(name, results[name], size, bound))
         if results[name].status is not Status.FAILED:
             write(number, block[-1], images[name])
     return block
@@ -159,12 +155,11 @@ def _writer(task: Task) -> Write:
             annotation = Annotation(path_of(fitted.image).name, points, size=fitted.size)
             write_annotations(file, [annotation], task.landmarks)
         if task.draw:
-            from pliant.plots import plot_overlay
+            from pliant.plots import write_overlay
 
             picture = picture_file(task.output, names[number])
             picture.parent.mkdir(exist_ok=True)
-            with _drawing:
-                plot_overlay(image, points).savefig(picture, dpi=100)
+            write_overlay(picture, image, points)
 
     return write
 

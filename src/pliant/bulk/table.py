@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pliant.confidence import DEFAULT_BOUND
 from pliant.data.annotation import Size
 from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult
@@ -30,11 +31,15 @@ _KEY = b"pliant"
 
 @dataclass(frozen=True)
 class Fitted:
-    """A fit of an image from a file; `size` is the image's, if it could be read."""
+    """A fit of an image from a file; `size` is the image's, if it could be read.
+
+    `bound` is that of the confidence: the probability that the error is below it.
+    """
 
     image: str
     result: FitResult
     size: Size | None
+    bound: float = DEFAULT_BOUND
 
 
 def _if_fitted(value: Callable[[FitResult], Any]) -> Callable[[Fitted], Any]:
@@ -42,10 +47,24 @@ def _if_fitted(value: Callable[[FitResult], Any]) -> Callable[[Fitted], Any]:
     return lambda fitted: None if fitted.result.status is Status.FAILED else value(fitted.result)
 
 
+def _confidence(fitted: Fitted) -> float | None:
+    value = fitted.result.confidence(fitted.bound)
+    return None if np.isnan(value) else value
+
+
+def _spread(fitted: Fitted) -> list[float] | None:
+    """The standard deviation of each landmark, in pixels of the image, if the model knows it."""
+    covariance = fitted.result.covariance
+    if covariance is None or fitted.result.model.confidence is None:
+        return None
+    return [float(value) for value in np.sqrt(np.trace(covariance, axis1=1, axis2=2) / 2)]
+
+
 COLUMNS: Mapping[str, tuple[str, Callable[[Fitted], Any]]] = {
     "image": ("string", lambda fitted: fitted.image),
     "status": ("string", lambda fitted: str(fitted.result.status)),
     "reason": ("string", lambda fitted: fitted.result.reason.removeprefix(f"{fitted.image}: ")),
+    "confidence": ("float64", _confidence),
     "cost": ("float64", _if_fitted(lambda fit: float(fit.cost))),
     "iterations": ("int32", _if_fitted(lambda fit: int(fit.iterations))),
     "seconds": ("float64", _if_fitted(lambda fit: float(fit.seconds))),
@@ -53,6 +72,7 @@ COLUMNS: Mapping[str, tuple[str, Callable[[Fitted], Any]]] = {
     "height": ("int32", lambda fitted: fitted.size and fitted.size[1]),
     "x": ("points", _if_fitted(lambda fit: fit.points[:, 0].tolist())),
     "y": ("points", _if_fitted(lambda fit: fit.points[:, 1].tolist())),
+    "spread": ("points", _spread),
 }
 """The columns of the table: type, and value. `points` is one float64 for each landmark."""
 
@@ -115,7 +135,8 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
     """The table that `pliant fit` wrote, by its folder or file, as arrays of n rows.
 
     `points (n, v, 2)` stands for the columns x and y, and is nan where an image could not be fitted; other numbers
-    that are not known are nan too.
+    that are not known are nan too. `spread (n, v)` is the standard deviation of each landmark, if the model was
+    calibrated.
     """
     from pyarrow import parquet
 
@@ -133,6 +154,7 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
         elif kind != "points":
             columns[name] = column.to_numpy()
     columns["points"] = np.stack([_together(table.column(name)) for name in ("x", "y")], axis=-1)
+    columns["spread"] = _together(table.column("spread"))
     return columns
 
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from pliant.fitting.fitter import Fitter
 
 
+_FLAGGED = 10
+"""Fits to look at that are named on the terminal."""
+
+
 def fit(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     images: Annotated[list[str], typer.Argument(help="Images, patterns such as 'faces/*.jpg', or folders.")],
@@ -50,6 +54,18 @@ def fit(
         bool, typer.Option("--csv", help="Also write fits.csv: the table without points.")
     ] = False,
     draw: Annotated[bool, typer.Option("--draw", help="Also draw pictures/NAME.png for each image.")] = False,
+    bound: Annotated[
+        float,
+        typer.Option(help="The column confidence is the probability that the error is below this."),
+    ] = 0.04,
+    flag_below: Annotated[
+        float | None,
+        typer.Option(
+            help="List the fits with less confidence than this, for a person to look at; also in flagged.csv.",
+            min=0,
+            max=1,
+        ),
+    ] = None,
     algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "ssd:map-asy:0.2-gn-sch",
     iterations: Annotated[
         str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
@@ -81,14 +97,20 @@ def fit(
     if not silent:
         announce_compiling()
     where = starter(start, boxes)
+    loaded = pliant.load(model)
+    if flag_below is not None and loaded.confidence is None:
+        raise ValueError(
+            f"--flag-below: {model} knows no confidence: train it again, without --no-confidence."
+        )
     fitter = make_fitter(
-        pliant.load(model),
+        loaded,
         algorithm=algorithm,
         iterations=whole_numbers("--iterations", iterations),
         sampling=sampling,
         device=device,
         jobs=jobs,
         trace=False,
+        confidence=loaded.confidence is not None,
     )
     _check_formats(landmarks, annotations)
     decisive = {
@@ -102,7 +124,7 @@ def fit(
         "device": fitter.device,
         "pliant": pliant.__version__,
     }
-    task = bulk.Task(find_images(images), output, decisive, landmarks or "", draw, annotations, csv)
+    task = bulk.Task(find_images(images), output, decisive, landmarks or "", draw, annotations, csv, bound)
     earlier = bulk.look(task)
     refused = bulk.refusal(task, earlier, resume)
     if refused:
@@ -127,7 +149,8 @@ def fit(
         except (SystemExit, KeyboardInterrupt):
             typer.echo("to go on, give the same command again with --resume", err=True)
             raise
-    _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json)
+    flagged = None if flag_below is None else _flag(task, flag_below)
+    _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json, flagged)
 
 
 def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
@@ -192,8 +215,29 @@ def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_jso
         typer.echo(f"  what an earlier run wrote to {task.output} would be removed first")
 
 
+def _flag(task: Task, below: float) -> list[tuple[float, str]]:
+    """The fits that a person should look at, the least trusted first; they are in flagged.csv as well."""
+    import csv
+
+    from pliant.bulk.table import rows_of
+
+    rows = rows_of(task.table, ["image", "confidence"])
+    flagged = sorted((row["confidence"], row["image"]) for row in rows if row["confidence"] < below)
+    with open(task.output / "flagged.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["image", "confidence"])
+        writer.writerows([image, f"{confidence:.4f}"] for confidence, image in flagged)
+    return flagged
+
+
 def _say_outcome(
-    task: Task, earlier: Earlier, resume: bool, seconds: float, quiet: bool, as_json: bool
+    task: Task,
+    earlier: Earlier,
+    resume: bool,
+    seconds: float,
+    quiet: bool,
+    as_json: bool,
+    flagged: list[tuple[float, str]] | None,
 ) -> None:
     """Say how it went; some failures are exit code 3, and no fit at all is an error."""
     import json
@@ -218,6 +262,10 @@ def _say_outcome(
             "seconds": round(seconds, 3),
             "wrote": _written(task),
         }
+        if flagged is not None:
+            outcome["flagged"] = [
+                {"image": image, "confidence": round(confidence, 4)} for confidence, image in flagged
+            ]
         typer.echo(json.dumps(outcome, indent=2))
     elif not quiet:
         if before:
@@ -234,6 +282,12 @@ def _say_outcome(
         if doubtful:
             fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
             typer.echo(f"{fits} doubtful: the column status says how they ended")
+        if flagged is not None:
+            typer.echo(f"{len(flagged)} to look at; {task.output / 'flagged.csv'} lists them")
+            for confidence, image in flagged[:_FLAGGED]:
+                typer.echo(f"  {confidence:4.0%}  {image}")
+            if len(flagged) > _FLAGGED:
+                typer.echo("  ...")
     if failed == total:
         raise ValueError(f"no image could be fitted; {task.table} says why. The first: {first}")
     if failed:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pliant.cli.compiling import announce_compiling
+from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, Seed, SettingsFile, Verbose, write_settings
+
+if TYPE_CHECKING:
+    from pliant.data.dataset import Dataset
+    from pliant.model import Model
 
 
 def train(
@@ -52,54 +57,148 @@ def train(
     memory_gb: Annotated[
         float, typer.Option(help="Gigabytes for samples; beyond that they are streamed.")
     ] = 2.0,
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores if not given.", min=1)] = None,
+    confidence: Annotated[
+        bool,
+        typer.Option(
+            help="Learn, from fits of held-out samples, how far fits of this model can be trusted; it takes a few "
+            "times as long as training."
+        ),
+    ] = True,
     licence: Annotated[str, typer.Option(help="A note on the data's licence, kept in the file.")] = "",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")] = False,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    settings: SettingsFile = None,
 ) -> None:
-    """Train a model on annotated images and write it to one file."""
+    """Train a model on annotated images and write it to one file.
+
+    All settings are written beside it, to a file of the same name that ends in .toml: with --settings, the
+    training can be repeated or changed.
+    """
+    import json
     import time
-    import warnings
 
     import pliant
-    from pliant.cli.inspect import summarise
-    from pliant.data.validation import SamplesLeftOut
+    from pliant.calibration import FEWEST
+    from pliant.cli.inspect import describe, summarise
 
     if not output.parent.is_dir():
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")
-    if not quiet:
-        announce_compiling()
     if missing not in ("refuse", "complete"):
         raise ValueError(f"--missing is refuse or complete, not '{missing}'.")
-    mesh = None if triangles is None else _read_numbers(triangles, 3)
+    silent = quiet or as_json
+    if not silent and not dry_run:
+        announce_compiling()
+    used: dict[str, Any] = {
+        "sources": sources,
+        "output": output,
+        "size": size,
+        "scales": numbers("--scales", scales),
+        "shape_modes": numbers("--shape-modes", shape_modes),
+        "appearance_variance": numbers("--appearance-variance", appearance_variance),
+        "features": features,
+        "motion": motion,
+        "triangles": triangles,
+        "mirror": mirror,
+        "pairs": pairs,
+        "missing": missing,
+        "skip_invalid": skip_invalid,
+        "memory_gb": memory_gb,
+        "confidence": confidence,
+        "licence": licence,
+        "seed": seed,
+    }
+    if verbose and not as_json:
+        for name, value in used.items():
+            typer.echo(f"{name.replace('_', '-')}: {value}", err=True)
+    dataset = pliant.load_dataset(*sources)
+    if dry_run:
+        _say_plan(dataset, output, as_json)
+        return
+    chosen = {
+        "size": size,
+        "scales": used["scales"],
+        "shape_modes": one_or_many(used["shape_modes"]),
+        "appearance_variance": one_or_many(used["appearance_variance"]),
+        "features": features,
+        "motion": motion,
+        "triangles": None if triangles is None else _read_numbers(triangles, 3),
+        "mirror": mirror if pairs is None else _read_numbers(pairs, 2),
+        "missing": missing,
+        "skip_invalid": skip_invalid,
+        "memory_gb": memory_gb,
+        "jobs": jobs,
+        "progress": False if silent else None,
+        "licence": licence,
+    }
     begin = time.perf_counter()
+    model = _trained(dataset, chosen)
+    seconds = time.perf_counter() - begin
+    if confidence:
+        if len(dataset) >= FEWEST:
+            model = pliant.calibrate(
+                model,
+                dataset,
+                seed=seed,
+                skip_invalid=skip_invalid,
+                jobs=jobs,
+                progress=False if silent else None,
+            )
+        elif not silent:
+            typer.echo(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", err=True)
+    model.save(output)
+    write_settings(
+        output.with_suffix(".toml"),
+        "train",
+        used,
+        f"{output.name} was trained by pliant with these settings.",
+    )
+    if as_json:
+        typer.echo(
+            json.dumps({**describe(model), "seconds": round(seconds, 3), "wrote": str(output)}, indent=2)
+        )
+    elif not quiet:
+        summarise(model)
+        learned = time.perf_counter() - begin - seconds
+        typer.echo(
+            f"trained on {model.provenance['samples']} samples in {seconds:.1f} s"
+            + (f", and learned how far to trust fits in {learned:.1f} s" if model.confidence else "")
+            + f"; wrote {output} ({output.stat().st_size / 1e6:.1f} MB)"
+        )
+
+
+def _trained(dataset: Dataset, chosen: dict[str, Any]) -> Model:
+    """Train, and say what was left out."""
+    import warnings
+
+    import pliant
+    from pliant.data.validation import SamplesLeftOut
+
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
-        model = pliant.train(
-            pliant.load_dataset(*sources),
-            size=size,
-            scales=numbers("--scales", scales),
-            shape_modes=one_or_many(numbers("--shape-modes", shape_modes)),
-            appearance_variance=one_or_many(numbers("--appearance-variance", appearance_variance)),
-            features=features,
-            motion=motion,
-            triangles=mesh,
-            mirror=mirror if pairs is None else _read_numbers(pairs, 2),
-            missing=missing,  # type: ignore[arg-type]
-            skip_invalid=skip_invalid,
-            memory_gb=memory_gb,
-            jobs=jobs,
-            progress=False if quiet else None,
-            licence=licence,
-        )
+        model = pliant.train(dataset, **chosen)
     for warning in said:
         typer.secho(str(warning.message), fg="yellow", err=True)
-    model.save(output)
-    if not quiet:
-        summarise(model)
-        typer.echo(
-            f"trained on {model.provenance['samples']} samples in {time.perf_counter() - begin:.1f} s; "
-            f"wrote {output} ({output.stat().st_size / 1e6:.1f} MB)"
-        )
+    return model
+
+
+def _say_plan(dataset: Dataset, output: Path, as_json: bool) -> None:
+    import json
+
+    annotated = sum(sample.points_source is not None for sample in dataset)
+    groups = len({sample.group for sample in dataset if sample.group})
+    plan = {"images": len(dataset), "annotated": annotated, "groups": groups, "output": str(output)}
+    if as_json:
+        typer.echo(json.dumps(plan, indent=2))
+        return
+    typer.echo(
+        f"would train on {annotated} annotated images of {len(dataset)}"
+        + (f" in {groups} groups" if groups else "")
+        + f", and write {output} and {output.with_suffix('.toml')}"
+    )
 
 
 def numbers(option: str, text: str) -> list[int | float]:
