@@ -26,3 +26,41 @@ def model(dataset: Dataset) -> Model:
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def table_format(monkeypatch: pytest.MonkeyPatch) -> str:
+    """A format for many images that keeps points, missing ones too, and nothing else; its files end in `.tab`."""
+    import json
+    from types import SimpleNamespace
+
+    from pliant.data.annotation import Annotation, Convention
+    from pliant.data.formats import formats
+
+    def read(path, convention, sizes):
+        rows = [json.loads(line) for line in path.read_text().splitlines()[1:]]
+        size = sizes if convention.needs_size else lambda name: None
+        return [
+            Annotation(row["image"], convention.to_ours(np.array(row["points"], float), size(row["image"])))
+            for row in rows
+        ]
+
+    def write(path, annotations, convention):
+        rows = [
+            {"image": one.image, "points": convention.to_theirs(one.points, one.size).tolist()}
+            for one in annotations
+        ]
+        path.write_text("\n".join(["#table", *map(json.dumps, rows)]))
+
+    table = SimpleNamespace(
+        NAME="table",
+        EXTENSIONS=(".tab",),
+        MANY=True,
+        CONVENTION=Convention("nobody's", first_pixel=(0.5, 0.5)),
+        VARIANTS={},
+        recognises=lambda path, head: head.startswith(b"#table"),
+        read=read,
+        write=write,
+    )
+    monkeypatch.setitem(formats(), "table", table)
+    return "table"

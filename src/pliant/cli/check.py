@@ -140,7 +140,9 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
             typer.echo(f"and {len(suspects) - _SHOWN} more: --json lists all")
     if lacking:
         typer.echo(f"{lacking} samples lack landmarks: train with --missing complete")
-    typer.echo(f"{len(dataset)} samples: {len(problems)} problems, {len(suspects)} suspicious")
+    found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    suspicious = len({suspect.number for suspect in suspects})
+    typer.echo(f"{len(dataset)} samples: {found}, {suspicious} suspicious")
 
 
 def _short(name: str) -> str:

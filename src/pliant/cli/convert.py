@@ -58,7 +58,7 @@ def convert(
     from pliant.data.formats import find_format, format_for_ending
 
     to_format = to_format or (format_for_ending(output) if output.suffix and not output.is_dir() else "pts")
-    module, _ = find_format(to_format)
+    module, convention = find_format(to_format)
     if module.MANY and (output.is_dir() or not output.suffix):
         raise ValueError(
             f"{output}: one file of {module.NAME} holds all images: name a file, such as "
@@ -69,6 +69,14 @@ def convert(
     to_folder = not module.MANY and output.suffix.lower() not in module.EXTENSIONS
     samples = pliant.load_dataset(source, images=images, format=from_format)
     read, problems = _read(samples, None if to_folder else output.parent)
+    if convention.needs_size:
+        problems += [
+            f"{one.sample.name}: {to_format} needs the size of this image, which was not found: say where images "
+            "are with --images."
+            for one in read
+            if one.annotation.size is None
+        ]
+        read = [one for one in read if one.annotation.size is not None]
     targets = _targets(read, output, module.EXTENSIONS[0]) if to_folder else {output: read} if read else {}
     _refuse(targets, source, samples, force)
     written: list[_Converted] = []

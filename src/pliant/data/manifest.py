@@ -83,7 +83,7 @@ def _is_manifest(columns: Sequence[str]) -> bool:
 
 def _row(values: Mapping[str, Any], where: str) -> dict[str, str]:
     row = {
-        name: str(value).strip() for name, value in values.items() if name in COLUMNS and value is not None
+        name: "" if value is None else str(value).strip() for name, value in values.items() if name in COLUMNS
     }
     if not row.get("image"):
         raise ValueError(f"{where}: there is no image in this row.")

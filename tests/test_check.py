@@ -1,0 +1,160 @@
+"""`pliant check`: faults that were put in are found and named, and good faces are left alone."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from pliant.cli import app
+from pliant.cli.check import plot_suspects
+from pliant.data.dataset import Dataset, dataset_from_arrays
+from pliant.data.formats import write_landmarks
+from pliant.data.suspects import find_suspects
+from pliant.data.validation import validate
+from pliant.shape.symmetry import find_mirror
+from pliant.synthetic import faces, write_faces
+
+
+@pytest.fixture(scope="module")
+def good() -> Dataset:
+    made = faces(60, seed=11, image_size=96)
+    return dataset_from_arrays([sample.image() for sample in made], [sample.points() for sample in made])
+
+
+def with_points(dataset: Dataset, number: int, change) -> Dataset:
+    """The data set with other landmarks in one sample."""
+    sample = replace(dataset[number], points_source=lambda: change(dataset[number].points().copy()))
+    return Dataset((*dataset[:number], sample, *dataset[number + 1 :]), dataset.source)
+
+
+def suspects_of(dataset: Dataset, *skip: str):
+    return find_suspects(validate(dataset, allow_missing=True), skip)
+
+
+def test_good_faces_are_not_suspected(good):
+    assert len(suspects_of(good)) <= 1
+
+
+@pytest.mark.parametrize(("landmark", "shift"), [(30, (9, 0)), (8, (0, -14)), (36, (-8, 6))])
+def test_a_landmark_that_slipped_is_named(good, landmark, shift):
+    def slip(points):
+        points[landmark] += shift
+        return points
+
+    worst = suspects_of(with_points(good, 7, slip))[0]
+    assert (worst.number, worst.check, worst.landmarks) == (7, "shape", (landmark,))
+    assert f"landmark {landmark} is far from" in worst.reason
+
+
+def test_two_landmarks_in_the_wrong_order_are_named(good):
+    def swap(points):
+        points[[48, 54]] = points[[54, 48]]
+        return points
+
+    worst = suspects_of(with_points(good, 7, swap))[0]
+    assert worst.number == 7
+    assert set(worst.landmarks) >= {48, 54}
+
+
+def test_left_and_right_swapped(good):
+    permutation = find_mirror(np.array([sample.points() for sample in good]))
+    worst = suspects_of(with_points(good, 5, lambda points: points[permutation]))[0]
+    assert (worst.number, worst.check) == (5, "order")
+    assert "left and right look swapped" in worst.reason
+
+
+def test_landmarks_from_the_last_to_the_first(good):
+    worst = suspects_of(with_points(good, 5, lambda points: points[::-1]))[0]
+    assert (worst.number, worst.check) == (5, "order")
+    assert "reversed" in worst.reason
+
+
+def test_size_and_rotation(good):
+    def small(points):
+        return 48 + (points - 48) / 5
+
+    def upside_down(points):
+        return 95 - points
+
+    found = suspects_of(with_points(with_points(good, 3, small), 9, upside_down))
+    assert {(suspect.number, suspect.check) for suspect in found[:2]} == {(3, "size"), (9, "rotation")}
+    assert "turned by" in next(suspect.reason for suspect in found if suspect.check == "rotation")
+    assert not {3, 9} & {suspect.number for suspect in suspects_of(with_points(good, 3, small), "size")}
+
+
+def test_blank_and_repeated_images(good):
+    blank = replace(good[4], image_source=lambda: np.full((96, 96), 90, np.uint8))
+    darker = replace(good[10], name="copy", image_source=lambda: (good[10].image() * 0.8).astype(np.uint8))
+    mirrored = good[12].mirrored(find_mirror(np.array([sample.points() for sample in good])).tolist())
+    leaked = replace(
+        good[20],
+        name="leaked",
+        split="test",
+        image_source=lambda: good[20].image()[:90],
+        points_source=lambda: good[20].points() + 0.01,
+    )
+    found = suspects_of(Dataset((*good[:4], blank, *good[5:], darker, mirrored, leaked), "more"))
+    reasons = {suspect.name: suspect.reason for suspect in found}
+    assert "nearly blank" in reasons[blank.name]
+    assert reasons["copy"] == "is the same picture as sample 10."
+    assert reasons[mirrored.name] == "is a mirrored copy of sample 12."
+    assert (
+        reasons["leaked"] == "is the same picture as sample 20, and they are in different parts (test, none)."
+    )
+
+
+def test_missing_landmarks_are_not_suspicious(good):
+    def hide(points):
+        points[[3, 60]] = np.nan
+        return points
+
+    dataset = with_points(good, 2, hide)
+    assert 2 not in {suspect.number for suspect in suspects_of(dataset)}
+
+
+def test_the_sheet_is_drawn(good):
+    found = suspects_of(with_points(good, 7, lambda points: points[::-1]))
+    figure = plot_suspects(good, [replace(found[0], other=good[1].name, landmarks=(3,))])
+    titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
+    assert titles[0].startswith("sample 7: the order looks reversed")
+    assert titles[1] == "sample 1, for comparison"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faces")
+    write_faces(folder, 30, seed=11, image_size=96)
+    return folder
+
+
+class TestCommand:
+    def check(self, *arguments, code):
+        done = CliRunner().invoke(app, ["check", *map(str, arguments)])
+        assert done.exit_code == code, (done.output, done.exception)
+        return done
+
+    def test_clean(self, folder, tmp_path):
+        done = self.check(folder, "--draw", tmp_path / "sheet.png", code=0)
+        assert "30 samples: 0 problems, 0 suspicious" in done.stdout
+        assert not (tmp_path / "sheet.png").exists()
+
+    def test_not_clean(self, folder, tmp_path):
+        bad = tmp_path / "bad"
+        write_faces(bad, 3, seed=12, image_size=96)
+        (bad / "face-0000.jpg").write_text("no image")
+        points = np.array([[20.0, 20]]) + np.random.default_rng(0).uniform(0, 40, (68, 2))
+        write_landmarks(bad / "face-0001.pts", points)
+        done = self.check(folder, bad, "--draw", tmp_path / "sheet.png", code=3)
+        assert "face-0000.jpg: this is not an image of a known format" in done.stdout
+        assert "33 samples: 1 problem, 1 suspicious" in done.stdout
+        assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+        found = json.loads(self.check(folder, bad, "--json", code=3).stdout)
+        assert found["samples"] == 33
+        assert {row["sample"] for row in found["suspects"]} == {str(bad / "face-0001.jpg")}
+        assert self.check(folder, bad, "--quiet", code=3).output == ""
+
+    def test_wrong_words_get_a_sentence(self, folder):
+        done = self.check(folder, "--skip", "shapes", code=1)
+        assert "there is no check 'shapes'. Known: order, shape" in str(done.exception)

@@ -1,0 +1,163 @@
+"""`pliant convert`: landmarks arrive where they were, and what does not arrive is said."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from PIL import Image as PIL
+from typer.testing import CliRunner
+
+from pliant.cli import app
+from pliant.data.annotation import Annotation
+from pliant.data.dataset import load_dataset
+from pliant.data.formats import formats, read_annotations, read_landmarks, write_annotations, write_landmarks
+
+POINTS = np.array([[10.125, 12], [50, 14.5], [52, 60], [8, 58], [30, 34]])
+
+
+def convert(*arguments, code: int = 0):
+    done = CliRunner().invoke(app, ["convert", *map(str, arguments)])
+    assert done.exit_code == code, (done.output, done.exception)
+    return done
+
+
+def refused(*arguments) -> str:
+    return str(convert(*arguments, code=1).exception)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "faces").mkdir()
+    for number, name in enumerate("abc"):
+        PIL.new("L", (70, 80), 10 * number).save(tmp_path / "faces" / f"{name}.png")
+        write_landmarks(tmp_path / "faces" / f"{name}.pts", POINTS + number)
+    return tmp_path / "faces"
+
+
+def test_between_conventions_landmarks_stay_where_they_are(folder, tmp_path):
+    done = convert(folder, tmp_path / "zero", "--to", "pts:0-based")
+    assert "converted 3 objects with 15 landmarks to pts:0-based: 3 files in" in done.stdout
+    assert (tmp_path / "zero" / "b.pts").read_text().splitlines()[3] == "11.125000 13.000000"
+    assert (folder / "b.pts").read_text().splitlines()[3] == "12.125000 14.000000"
+    convert(tmp_path / "zero", tmp_path / "again", "--from", "pts:0-based")
+    for name in "abc":
+        assert (tmp_path / "again" / f"{name}.pts").read_text() == (folder / f"{name}.pts").read_text()
+
+
+def test_a_folder_becomes_one_file_and_one_file_a_folder(folder, tmp_path, table_format):
+    (tmp_path / "out").mkdir()
+    convert(folder, tmp_path / "out" / "all.tab")
+    dataset = load_dataset(tmp_path / "out" / "all.tab")
+    assert [sample.annotation().image for sample in dataset] == [f"../faces/{name}.png" for name in "abc"]
+    assert dataset[2].image()[0, 0] == 20
+    assert_allclose(dataset[2].points(), POINTS + 2)
+    convert(tmp_path / "out" / "all.tab", tmp_path / "back")
+    for name in "abc":
+        assert (tmp_path / "back" / f"{name}.pts").read_text() == (folder / f"{name}.pts").read_text()
+
+
+def test_folders_in_names_are_kept(tmp_path, table_format):
+    annotations = [Annotation(name, POINTS) for name in ("one/a.png", "two\\a.png", "/far/b.png")]
+    write_annotations(tmp_path / "all.tab", annotations)
+    convert(tmp_path / "all.tab", tmp_path / "out")
+    found = sorted(str(path.relative_to(tmp_path / "out")) for path in (tmp_path / "out").rglob("*.pts"))
+    assert found == ["b.pts", "one/a.pts", "two/a.pts"]
+
+
+def test_one_file_to_one_file(folder, tmp_path):
+    convert(folder / "a.pts", tmp_path / "a.pts", "--to", "pts:0-based")
+    assert_allclose(read_landmarks(tmp_path / "a.pts", "pts:0-based"), POINTS, atol=1e-6)
+
+
+def test_manifests_are_converted(folder, tmp_path, table_format):
+    (tmp_path / "all.csv").write_text("image,landmarks\nfaces/a.png,faces/c.pts\n")
+    convert(tmp_path / "all.csv", tmp_path / "all.tab")
+    (one,) = read_annotations(tmp_path / "all.tab")
+    assert one.image == "faces/a.png"
+    assert_allclose(one.points, POINTS + 2)
+
+
+def test_sizes_come_from_images_if_need_be(folder, tmp_path, table_format, monkeypatch):
+    from pliant.data.annotation import Convention
+
+    monkeypatch.setattr(formats()["table"], "CONVENTION", Convention("", unit="percent", y_up=True))
+    convert(folder, tmp_path / "all.tab")
+    first = json.loads((tmp_path / "all.tab").read_text().splitlines()[1])
+    assert first["points"][0] == pytest.approx([100 * 10.125 / 70, 100 * (79 - 12) / 80])
+    (folder / "b.png").unlink()
+    done = convert(folder, tmp_path / "more.tab", code=3)
+    assert "b.jpg: table needs the size of this image, which was not found" in done.stderr
+    assert "converted 2 objects" in done.stdout
+
+
+def test_a_wrong_file_does_not_lose_the_others(folder, tmp_path, table_format):
+    (folder / "b.pts").write_text("n_points: 7\n1 1\n")
+    done = convert(folder, tmp_path / "out", code=3)
+    assert "b.pts: the header announces 7 points, but 1 follow" in done.stderr
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.pts", "c.pts"]
+    report = json.loads(convert(folder, tmp_path / "all.tab", "--json", code=3).stdout)
+    assert (report["objects"], len(report["problems"])) == (2, 1)
+    for name in "ac":
+        (folder / f"{name}.pts").write_text("nothing")
+    assert "nothing could be converted. The first problem: " in refused(folder, tmp_path / "none")
+
+
+def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monkeypatch):
+    rich = Annotation("a.png", POINTS, ("a", "b", "c", "d", "e"), np.array([1.0, 2, 3, 4]), group="anna")
+    table = formats()["table"]
+    plain = table.read
+
+    def read(path, *rest):
+        return [replace(rich, points=one.points) if path.stem == "in" else one for one in plain(path, *rest)]
+
+    monkeypatch.setattr(table, "read", read)
+    write_annotations(tmp_path / "in.tab", [rich])
+    done = convert(tmp_path / "in.tab", tmp_path / "out.tab")
+    for loss in ("names of landmarks", "the box", "the group"):
+        assert f"lost in 1 objects: {loss}" in done.stderr
+    assert "exact place" not in done.stderr
+    monkeypatch.setattr(table, "write", _coarse(table.write))
+    done = convert(tmp_path / "in.tab", tmp_path / "coarse.tab")
+    assert "lost in 1 objects: the exact place of landmarks" in done.stderr
+
+
+def _coarse(write):
+    def rounded(path, annotations, convention):
+        write(path, [replace(one, points=one.points.round()) for one in annotations], convention)
+
+    return rounded
+
+
+def test_nothing_is_written_over(folder, tmp_path):
+    assert "a.pts: this is what is being converted" in refused(folder, folder)
+    assert "a.pts: this is what is being converted" in refused(folder, folder, "--force")
+    assert "a.pts: this is what is being converted" in refused(folder / "a.pts", folder / "a.pts")
+    convert(folder, tmp_path / "out")
+    assert "is there already: --force replaces it" in refused(folder, tmp_path / "out")
+    convert(folder, tmp_path / "out", "--force")
+
+
+def test_a_dry_run_writes_nothing(folder, tmp_path):
+    done = convert(folder, tmp_path / "out", "--dry-run", "--preview", tmp_path / "sheet.png")
+    assert "would convert 3 objects" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["faces"]
+
+
+def test_a_preview_is_drawn_from_what_was_written(folder, tmp_path, table_format):
+    done = convert(folder, tmp_path / "all.tab", "--preview", tmp_path / "sheet.png")
+    assert "wrote" in done.stdout
+    assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
+    for image in folder.glob("*.png"):
+        image.unlink()
+    done = convert(folder, tmp_path / "more.tab", "--preview", tmp_path / "none.png", code=3)
+    assert "no image was found to draw" in done.stderr
+
+
+def test_wrong_words_get_a_sentence(folder, tmp_path, table_format):
+    assert "there is no format 'xyz'" in refused(folder, tmp_path / "a", "--to", "xyz")
+    assert "one file of table holds all images" in refused(folder, tmp_path / "out", "--to", "table")
+    assert "no format has this ending" in refused(folder, tmp_path / "a.xyz")
+    assert "there is no such folder or file" in refused(tmp_path / "nowhere", tmp_path / "a")
+    assert convert(folder, tmp_path / "quiet", "--quiet").output == ""
