@@ -13,6 +13,7 @@ from pliant.appearance.texture import Texture
 from pliant.arrays import Float32, Float64, Floats, Image, readonly
 from pliant.motion import Motion
 from pliant.pca import PCA
+from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
 
 
@@ -44,12 +45,16 @@ class Level:
 
 @dataclass(frozen=True)
 class Model:
-    """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them."""
+    """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them.
+
+    `placements` say where the object was in the training images, and in the boxes of a detector.
+    """
 
     levels: tuple[Level, ...]
     texture: Texture
     settings: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    placements: tuple[Placement, ...] = ()
 
     @property
     def landmarks(self) -> int:

@@ -15,6 +15,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from pliant.appearance.texture import Texture
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
+from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel
 
 FORMAT_VERSION = 1
@@ -225,6 +227,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         "texture": texture,
         "settings": dict(model.settings),
         "provenance": dict(model.provenance),
+        "placements": [asdict(placement) for placement in model.placements],
     }
 
 
@@ -276,7 +279,9 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     texture = Texture(
         drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     )
-    return Model(tuple(levels), texture, dict(numbers["settings"]), dict(numbers["provenance"]))
+    # Files of the first version that were written before placements were learned have none.
+    placements = tuple(Placement(**placement) for placement in numbers.get("placements", ()))
+    return Model(tuple(levels), texture, dict(numbers["settings"]), dict(numbers["provenance"]), placements)
 
 
 def _expect(arrays: Mapping[str, NDArray[Any]], name: str, dtype: type, *shape: int | None) -> NDArray[Any]:

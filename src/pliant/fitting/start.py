@@ -11,6 +11,15 @@ from pliant.model import Model
 from pliant.shape import Similarity, align, shape_size
 
 
+def start_candidates(model: Model, start: Floats) -> list[Float64]:
+    """Points `(v, 2)` of every start: a shape `(v, 2)`, a box `(4,)`, or several, `(k, v, 2)` or `(k, 4)`."""
+    start = np.asarray(start, dtype=np.float64)
+    several = start.ndim == 3 or (start.ndim == 2 and start.shape[1] == 4)
+    if several and not len(start):
+        raise ValueError("there is no start: of several, at least one must be given.")
+    return [start_points(model, one) for one in (start if several else [start])]
+
+
 def start_points(model: Model, start: Floats) -> Float64:
     """Points `(v, 2)` of a start given as a shape `(v, 2)` or as a box (left, top, right, bottom)."""
     start = np.asarray(start, dtype=np.float64)
