@@ -61,9 +61,10 @@ def fit(
 
     if not quiet:
         announce_compiling()
-    where = starter(start, boxes)
+    loaded = pliant.load(model)
+    where = starter(start, boxes, loaded)
     fitter = make_fitter(
-        pliant.load(model),
+        loaded,
         algorithm=algorithm,
         iterations=whole_numbers("--iterations", iterations),
         sampling=sampling,

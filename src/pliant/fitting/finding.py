@@ -21,6 +21,9 @@ RELIABLE = 0.2
 _CENTRE = 0.6
 """Share of the image's smaller side that a start in the centre fills."""
 
+_FEWEST = 8
+"""An image with a side of fewer pixels has nothing in it."""
+
 _FINDS = 3
 """Windows of a scan that are fitted further."""
 
@@ -46,9 +49,9 @@ def find_starts(
 
     `auto` is the detector that the model learned about, else the placement in the training images if that is much
     the same in all, else a scan. `detector` is the one that the model was trained with, if it has no name of its
-    own. With several `tries`, starts are drawn about the first
-    by the learned spread, from `seed`, and the scan gives its best few; a scan has 3 if nothing is said, others 1. Of a detector's boxes the first is taken, which
-    for Haar's is the largest, or `every_box`. `fallback` is another way, for images where the first finds nothing.
+    own. With several `tries`, starts are drawn about the first by the learned spread, from `seed`, and a scan gives
+    its best few; without, a scan gives 3, and others 1. Of a detector's boxes the first is taken, which for Haar's
+    is the largest, or `every_box`. `fallback` is another way, for images in which the detector finds nothing.
     """
     if tries is not None and tries < 1:
         raise ValueError(f"tries = {tries!r}: try at least one start.")
@@ -56,17 +59,20 @@ def find_starts(
     if chosen not in WAYS:
         raise ValueError(f"there is no way '{way}' to find a start. Known: {', '.join(WAYS)}.")
     find = _find(model, chosen, detector, tries or (_FINDS if chosen == "scan" else 1), every_box, seed)
-    if fallback is None:
-        return find
-    otherwise = find_starts(model, fallback, tries=tries, seed=seed)
+    otherwise = None if fallback is None else find_starts(model, fallback, tries=tries, seed=seed)
 
-    def first_or_second(image: Image) -> Float64:
+    def checked(image: Image) -> Float64:
+        height, width = image.shape[:2]
+        if min(height, width) < _FEWEST:
+            raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
         try:
             return find(image)
         except NothingFound:
+            if otherwise is None:
+                raise
             return otherwise(image)
 
-    return first_or_second
+    return checked
 
 
 def chosen_way(model: Model, detector: str | Detector | None = None) -> str:
@@ -81,8 +87,6 @@ def centre_box(image: Image) -> Float64:
     """A box (left, top, right, bottom) in the middle that fills 60 % of the smaller side."""
     height, width = image.shape[:2]
     half = _CENTRE * min(height, width) / 2
-    if 2 * half < 2:
-        raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
     x, y = (width - 1) / 2, (height - 1) / 2
     return np.array([x - half, y - half, x + half, y + half])
 
@@ -92,8 +96,10 @@ def _find(
 ) -> FindStarts:
     mean = model.levels[-1].shape.mean
     # The first is not moved. The others are the same for all images: one fit must not depend on another.
-    moves = np.random.default_rng(seed).normal(size=(tries, 4))
-    moves[0] = 0
+    moves = np.zeros((tries, 4))
+    moves[1::2] = np.random.default_rng(seed).normal(size=(tries // 2, 4))
+    # In pairs of opposites, so that a few do not all lean to one side.
+    moves[2::2] = -moves[1 : tries - 1 : 2]
     if way == "centre":
         return centre_box
     if way == "scan":

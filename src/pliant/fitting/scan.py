@@ -47,10 +47,7 @@ def scan(fitter: Fitter, image: Image, best: int = 5) -> Float64:
     """The best starts `(k, v, 2)` in an image by a fitter of one level."""
     shorter = min(image.shape[:2])
     sizes = shorter * _STEP ** np.arange(np.log(_SMALLEST) / np.log(_STEP), np.log(_LARGEST) / np.log(_STEP))
-    found = [_one_size(fitter, image, float(size)) for size in sizes if size >= 4]
-    if not found:
-        height, width = image.shape[:2]
-        raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
+    found = [_one_size(fitter, image, float(size)) for size in sizes]
     costs = np.concatenate([some for some, _ in found])
     shapes = np.concatenate([some for _, some in found])
     chosen: list[Float64] = []
