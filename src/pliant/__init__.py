@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pliant.data.images import read_image
     from pliant.data.validation import InvalidDataset
     from pliant.fitting.algorithm import Algorithm, catalogue
+    from pliant.fitting.finding import find_starts
     from pliant.fitting.fitter import fit
     from pliant.fitting.loop import Status, Stopping
     from pliant.fitting.result import FitResult
@@ -36,6 +37,7 @@ _HOME = {
     "Stopping": "pliant.fitting.loop",
     "catalogue": "pliant.fitting.algorithm",
     "dataset_from_arrays": "pliant.data.dataset",
+    "find_starts": "pliant.fitting.finding",
     "fit": "pliant.fitting.fitter",
     "load": "pliant.store",
     "load_dataset": "pliant.data.dataset",
@@ -59,6 +61,7 @@ __all__ = [
     "__version__",
     "catalogue",
     "dataset_from_arrays",
+    "find_starts",
     "fit",
     "load",
     "load_dataset",

@@ -27,7 +27,7 @@ from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, ite
 from pliant.fitting.method import GaussNewton
 from pliant.fitting.ranking import relative_costs
 from pliant.fitting.result import FitResult, LevelTrace, failed
-from pliant.fitting.start import start_candidates
+from pliant.fitting.start import inside, share_outside, start_candidates
 from pliant.model import Level, Model
 from pliant.motion import Order, PiecewiseAffine
 from pliant.threads import cores, one_blas_thread
@@ -42,9 +42,6 @@ _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
 
 DEVICES = ("cpu", "reference")
-
-_GO_ON = 2
-"""Of several starts in an image, how many go on from the coarsest level: docs/starts.md."""
 
 ImageSource = Image | Path | str | Sample
 
@@ -123,7 +120,7 @@ class Fitter:
                 image = read(source)
                 if callable(start):
                     candidates = start_candidates(self.model, start(image))
-                usable.append((number, image, _inside(candidates, image)))
+                usable.append((number, image, inside(candidates, image)))
             except (ValueError, OSError) as error:
                 results[number] = failed(self.model, name, candidates[0] if candidates else None, str(error))
         if usable:
@@ -152,8 +149,9 @@ class Fitter:
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            groups = [sorted(group, key=_badness)[:_GO_ON] for group in groups]
-        return [self._result(group[0]) for group in groups]
+            # Of several starts, the best at the coarsest level goes on. Hardly anything is lost by that: docs/starts.md.
+            groups = [[min(group, key=_badness)] for group in groups]
+        return [self._result(state) for [state] in groups]
 
     def _one_level(
         self,
@@ -400,18 +398,6 @@ def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
     return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
 
 
-def _inside(candidates: list[Float64], image: Image) -> list[Float64]:
-    """The starts that lie in the image; an error if there is none."""
-    shares = [_share_outside(points, image) for points in candidates]
-    if min(shares) > 0.5:
-        height, width = image.shape[:2]
-        raise ValueError(
-            f"the start lies outside of the image: {min(shares):.0%} of its points are beyond {width} x {height} "
-            "pixels."
-        )
-    return [points for points, share in zip(candidates, shares, strict=True) if share <= 0.5]
-
-
 def _badness(state: _State) -> tuple[bool, float]:
     """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
     finite = bool(np.isfinite(state.rank))
@@ -422,9 +408,4 @@ def _badness(state: _State) -> tuple[bool, float]:
 def _judged(status: Status, points: Float64, image: Image) -> Status:
     """The loop sees a part of the image; whether the shape has left all of it is seen here."""
     fine = status in (Status.CONVERGED, Status.ITERATIONS)
-    return Status.OUTSIDE if fine and _share_outside(points, image) > 0.5 else status
-
-
-def _share_outside(points: Float64, image: Image) -> float:
-    height, width = image.shape[:2]
-    return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))
+    return Status.OUTSIDE if fine and share_outside(points, image) > 0.5 else status

@@ -40,6 +40,7 @@ def make_scan(model: Model, best: int = 5, jobs: int = 1) -> Callable[[Image], F
     fitter = make_fitter(
         coarse, algorithm=_ALGORITHM, iterations=_ITERATIONS, sampling=_SAMPLING, jobs=jobs, trace=False
     )
+    _ = fitter.prepared  # made once, not by every thread
     return lambda image: scan(fitter, image, best)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats
+from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
 from pliant.shape import Similarity, align, shape_size
 
@@ -51,6 +51,24 @@ def from_box(model: Model, box: Floats) -> Float64:
     scale = (right - left + bottom - top) / 2 / float(shape_size(mean))
     centre = (mean.min(axis=0) + mean.max(axis=0)) / 2
     return np.asarray((mean - centre) * scale + ((left + right) / 2, (top + bottom) / 2), dtype=np.float64)
+
+
+def inside(candidates: list[Float64], image: Image) -> list[Float64]:
+    """The starts that lie in the image; an error if there is none."""
+    shares = [share_outside(points, image) for points in candidates]
+    if min(shares) > 0.5:
+        height, width = image.shape[:2]
+        raise ValueError(
+            f"the start lies outside of the image: {min(shares):.0%} of its points are beyond {width} x {height} "
+            "pixels."
+        )
+    return [points for points, share in zip(candidates, shares, strict=True) if share <= 0.5]
+
+
+def share_outside(points: Float64, image: Image) -> float:
+    """The share of points `(v, 2)` that lie beyond the edges of an image."""
+    height, width = image.shape[:2]
+    return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))
 
 
 def perturbed(model: Model, truth: Floats, noise: float, rng: np.random.Generator) -> Float64:
