@@ -1,5 +1,6 @@
 """Evaluating folders, from Python and as a command in a process of its own."""
 
+import csv
 import inspect
 import json
 import shutil
@@ -7,13 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import pliant
 from pliant.cli.evaluate import evaluate as evaluate_command
 from pliant.cli.fit import fit as fit_command
 from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
-from pliant.evaluation import evaluate
+from pliant.evaluation import evaluate, evaluate_fits
 from pliant.fitting.fitter import DEFAULT_ALGORITHM
 from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset
@@ -117,19 +119,87 @@ class TestEvaluate:
             evaluate(model, dataset[:1], **{**FEW, **settings})
 
 
+class TestRecords:
+    def test_rows_sum_up_the_records(self, model, dataset):
+        done = evaluate_fits(model, dataset[:3], ["po-asy-gn", "po-inv-gn"], points="17-35", **FEW)
+        assert done.search is None
+        assert [(r.algorithm, r.image, r.start) for r in done.records] == [
+            (name, sample.name, k)
+            for name in ("po-asy-gn", "po-inv-gn")
+            for sample in dataset[:3]
+            for k in (0, 1)
+        ]
+        for row in done.rows[1:]:
+            mine = [record for record in done.records if record.algorithm == row["algorithm"]]
+            assert row["mean"] == pytest.approx(np.mean([record.error for record in mine]))
+            for record in mine:
+                assert record.error == pytest.approx(np.mean(record.distances[17:36]))
+                assert record.found
+
+    def test_images_where_nothing_is_found_are_counted_and_not_in_the_rows(self, model, dataset):
+        truths = [sample.points() for sample in dataset[:4]]
+        known = {sample.image().tobytes(): k for k, sample in enumerate(dataset[:4])}
+
+        def find(image):
+            k = known[image.tobytes()]
+            if k == 1:
+                raise ValueError("nothing.")
+            # The second of several is enough to have found it.
+            return np.array([truths[k] + 40, truths[k] + (40 if k == 2 else 1)])
+
+        done = evaluate_fits(model, dataset[:4], start=find, **FEW)
+        assert (done.search.images, done.search.nothing, done.search.far, done.search.found) == (4, 1, 1, 2)
+        assert [record.found for record in done.records] == [True, False, False, True]
+        assert done.records[1].status == "failed"
+        assert np.isnan(done.records[1].error)
+        assert np.isfinite(done.records[2].error)
+        rows = evaluate(model, Dataset((dataset[0], dataset[3]), "two"), start=find, **FEW)
+        assert {**done.rows[1], "ms": 0} == pytest.approx({**rows[1], "ms": 0})
+        with pytest.raises(
+            ValueError, match="none of 2 images: in 1 nothing was found, and in 1 the start was"
+        ):
+            evaluate(model, dataset[1:3], start=find, **FEW)
+
+    def test_ways_have_names(self, model, dataset):
+        assert evaluate_fits(model, dataset[:2], start="centre", **FEW).search.images == 2
+        with pytest.raises(ValueError, match="no way 'nowhere'"):
+            evaluate(model, dataset[:2], start="nowhere", **FEW)
+
+
 class TestEvaluateCommand:
-    def test_table_and_json(self, file, folder, tmp_path):
-        rows = tmp_path / "rows.json"
+    def test_table_json_and_files(self, file, folder, tmp_path):
         names = "po-asy-gn,ssd-inv-gn-sch"
-        done = run("evaluate", file, folder, "--algorithm", names, "--starts", 1, "--json", rows, *QUICK)
-        for word in ("start", "po-asy-gn", "ssd-inv-gn-sch", "<0.02", "median", "ms"):
+        arguments = ("evaluate", file, folder, "--algorithm", names, "--starts", 1, *QUICK)
+        done = run(*arguments, "-o", tmp_path / "fits.csv")
+        for word in ("start", "po-asy-gn", "ssd-inv-gn-sch", "<0.02", "median", "ms", "wrote 6 fits"):
             assert word in done.stdout
-        written = json.loads(rows.read_text())
-        assert [list(row) for row in written] == [KEYS] * 3
+        printed = json.loads(run(*arguments, "--json", "-o", tmp_path / "fits.parquet").stdout)
+        assert printed["search"] is None
+        assert [list(row) for row in printed["rows"]] == [KEYS] * 3
         model = pliant.load(file)
-        again = evaluate(model, pliant.load_dataset(folder), names.split(","), **{**FEW, "starts": 1})
-        for row, other in zip(written, again, strict=True):
+        again = evaluate_fits(model, pliant.load_dataset(folder), names.split(","), **{**FEW, "starts": 1})
+        for row, other in zip(printed["rows"], again.rows, strict=True):
             assert {**row, "ms": 0} == {**other, "ms": 0}
+        with open(tmp_path / "fits.csv", newline="") as table:
+            wide = list(csv.DictReader(table))
+        tall = parquet.read_table(tmp_path / "fits.parquet").to_pylist()
+        for record, one, other in zip(again.records, wide, tall, strict=True):
+            assert one["image"] == other["image"] == record.image
+            assert float(one["error"]) == other["error"] == record.error
+            assert (
+                (float(one["x_7"]), float(one["y_7"])) == tuple(other["points"][7]) == tuple(record.points[7])
+            )
+            assert float(one["distance_7"]) == other["distances"][7] == record.distances[7]
+
+    def test_starts_without_ground_truth(self, file, folder, tmp_path):
+        arguments = ("evaluate", file, folder, "--start", "detector", "--tries", 2, *QUICK)
+        done = run(*arguments, "--verbose", "-o", tmp_path / "fits.json")
+        assert "start: detector" in done.stdout
+        assert "the object was found in" in done.stdout
+        written = json.loads((tmp_path / "fits.json").read_text())
+        search = json.loads(run(*arguments, "--json").stdout)["search"]
+        assert len(written) == search["images"] == 3
+        assert sum(record["found"] for record in written) == search["found"]
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -137,7 +207,9 @@ class TestEvaluateCommand:
             (("{folder}", "--algorithm", "po-assy-gn"), "Did you mean 'po-asy-gn'"),
             (("nowhere",), "nowhere: there is no such folder"),
             (("{bare}",), "no image has a landmark file beside it"),
-            (("{folder}", "--json", "no/where.json"), "does not exist"),
+            (("{folder}", "-o", "no/where.json"), "does not exist"),
+            (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
+            (("{folder}", "--tries", "2"), "say how with --start"),
         ],
     )
     def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.fitting.start import from_box, perturbed, start_points
+import pliant
+from pliant.fitting.start import from_box, perturbed, read_boxes, start_candidates, start_points
 from pliant.shape import align, shape_size
 
 
@@ -41,3 +42,104 @@ class TestStarts:
     def test_starts_that_are_none_get_a_sentence(self, model, start, sentence):
         with pytest.raises(ValueError, match=sentence):
             start_points(model, start)
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_several_are_as_many_single_ones(self, model, rng, count):
+        shapes = rng.uniform(0, 90, (count, 68, 2))
+        boxes = np.sort(rng.uniform(0, 90, (count, 2, 2)), axis=1).reshape(count, 4) + (0, 0, 2, 2)
+        for several in (shapes, boxes):
+            alone = [start_points(model, one) for one in several]
+            assert_allclose(start_candidates(model, several), alone)
+            assert_allclose(start_candidates(model, several[0]), alone[:1])
+
+    def test_none_of_several_gets_a_sentence(self, model):
+        with pytest.raises(ValueError, match="there is no start"):
+            start_candidates(model, np.zeros((0, 4)))
+
+
+class TestSeveral:
+    """Of several starts in an image the best is kept, wherever it stands and whatever the others are."""
+
+    @pytest.mark.parametrize("place", [0, 1, 2])
+    def test_the_good_one_wins(self, model, dataset, place):
+        sample = dataset[2]
+        good = sample.points() + 1
+        starts = [good + (25, -20), good * 0.5]
+        starts.insert(place, good)
+        [several] = pliant.fit(model, [sample], [np.array(starts)])
+        [alone] = pliant.fit(model, [sample], [good])
+        assert_allclose(several.start, good)
+        assert_allclose(several.points, alone.points, atol=1e-3)
+        assert several.cost == pytest.approx(alone.cost, rel=1e-4)
+
+    def test_images_do_not_disturb_each_other(self, model, dataset):
+        starts = [np.array([s.points() + k for k in range(1, 2 + n)]) for n, s in enumerate(dataset[:3])]
+        together = pliant.fit(model, list(dataset[:3]), starts)
+        for sample, start, fit in zip(dataset, starts, together, strict=False):
+            [alone] = pliant.fit(model, [sample], [start])
+            assert_allclose(fit.points, alone.points, atol=1e-3)
+
+    def test_a_flat_wall_is_no_better_than_a_face(self, model, dataset):
+        """Its plain cost may well be lower: there is nothing in it to explain."""
+        sample = dataset[0]
+        image = np.full((96, 220), 128, dtype=np.uint8)
+        grey = sample.image()
+        image[:, :96] = grey.mean(axis=2) if grey.ndim == 3 else grey
+        good = sample.points() + 0.5
+        [fit] = pliant.fit(model, [image], [np.array([good + (115, 0), good])])
+        assert_allclose(fit.start, good)
+
+    def test_those_outside_are_left_out(self, model, dataset):
+        sample = dataset[0]
+        near, far = sample.points() + 1, sample.points() + 500
+        [fit] = pliant.fit(model, [sample], [np.array([far, near])])
+        assert_allclose(fit.start, near)
+        [lost] = pliant.fit(model, [sample], [np.array([far, far])])
+        assert lost.status == "failed"
+        assert "outside of the image" in lost.reason
+
+    def test_a_start_may_be_a_function_of_the_image(self, model, dataset):
+        def nothing(image):
+            raise ValueError("there is nothing here.")
+
+        box = np.array([20, 20, 70, 70])
+        asked, given, failed = pliant.fit(
+            model, [dataset[0], dataset[0], dataset[0]], [lambda image: box, box, nothing]
+        )
+        assert_allclose(asked.points, given.points, atol=1e-4)
+        assert (failed.status, failed.reason) == ("failed", "there is nothing here.")
+
+
+class TestBoxFiles:
+    ROWS = (
+        "image,left,top,right,bottom,group\n"
+        "a.jpg,1,2,30,40,x\nb/c.jpg,5,6,7.5,8,y\na.jpg,2,3,4,50,\nd.jpg,,,,,z\n"
+    )
+
+    def expect(self, boxes):
+        assert list(boxes) == ["a.jpg", "b/c.jpg"]
+        assert_allclose(boxes["a.jpg"], [[1, 2, 30, 40], [2, 3, 4, 50]])
+        assert_allclose(boxes["b/c.jpg"], [[5, 6, 7.5, 8]])
+
+    def test_tables(self, tmp_path):
+        import pyarrow as pa
+        from pyarrow import csv, parquet
+
+        (tmp_path / "boxes.csv").write_text(self.ROWS)
+        (tmp_path / "boxes.tsv").write_text(self.ROWS.replace(",", "\t"))
+        table: pa.Table = csv.read_csv(tmp_path / "boxes.csv")
+        parquet.write_table(table, tmp_path / "boxes.parquet")
+        for name in ("boxes.csv", "boxes.tsv", "boxes.parquet"):
+            self.expect(read_boxes(tmp_path / name))
+
+    def test_mistakes_get_a_sentence(self, tmp_path):
+        (tmp_path / "a.csv").write_text("image,left\n")
+        (tmp_path / "b.csv").write_text(self.ROWS.replace("30", "wide"))
+        (tmp_path / "c.parquet").write_text("no table")
+        for name, sentence in (
+            ("a.csv", "a.csv, line 1: expected the columns image, left"),
+            ("b.csv", "b.csv, line 2: expected a name and four numbers"),
+            ("c.parquet", "not a Parquet file"),
+        ):
+            with pytest.raises(ValueError, match=sentence):
+                read_boxes(tmp_path / name)

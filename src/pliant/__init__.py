@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pliant.data.images import read_image
     from pliant.data.validation import InvalidDataset
     from pliant.fitting.algorithm import Algorithm, catalogue
+    from pliant.fitting.finding import find_starts
     from pliant.fitting.fitter import fit
     from pliant.fitting.loop import Status, Stopping
     from pliant.fitting.result import FitResult
@@ -39,6 +40,7 @@ _HOME = {
     "calibrate": "pliant.calibration",
     "catalogue": "pliant.fitting.algorithm",
     "dataset_from_arrays": "pliant.data.dataset",
+    "find_starts": "pliant.fitting.finding",
     "fit": "pliant.fitting.fitter",
     "load": "pliant.store",
     "load_dataset": "pliant.data.dataset",
@@ -64,6 +66,7 @@ __all__ = [
     "calibrate",
     "catalogue",
     "dataset_from_arrays",
+    "find_starts",
     "fit",
     "load",
     "load_dataset",

@@ -95,6 +95,7 @@ def _trained_like(model: Model, dataset: Dataset, skip_invalid: bool, jobs: int 
             dataset,
             **model.settings,
             triangles=model.levels[-1].motion.frame.triangles,
+            detector=None,
             skip_invalid=skip_invalid,
             jobs=jobs,
             progress=False,

@@ -1,34 +1,109 @@
-"""How well algorithms fit a model to annotated images, from random starts that are the same for all."""
+"""How well algorithms fit a model to annotated images, from starts that are the same for all of them."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Float64, Int32
-from pliant.data.dataset import Dataset
+from pliant.arrays import Float64, Floats, Image, Int32
+from pliant.data.dataset import Dataset, Sample
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
+from pliant.fitting.finding import find_starts
 from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, fit_all, make_fitter
 from pliant.fitting.loop import Status
-from pliant.fitting.start import perturbed
+from pliant.fitting.result import FitResult
+from pliant.fitting.start import perturbed, start_candidates
 from pliant.metrics import normalised_error, point_subset, summarise
 from pliant.model import Model
+from pliant.placement import LOST
 from pliant.progress import Progress
+from pliant.shape import shape_size
 
 _TOGETHER = 64
 """About how many fits are handed to the fitter at once."""
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class FitRecord:
+    """One fit, compared with the landmarks.
+
+    `image` is the sample's name and `start` the number of its start, from 0. `error` is the mean distance at the
+    landmarks that count, and `distances (v,)` are those of all, both over the size of the object. `found` says
+    whether the start was on the object; without any start, all numbers are nan.
+    """
+
+    image: str
+    algorithm: str
+    start: int
+    status: Status
+    error: float
+    distances: Float64
+    points: Float64
+    cost: float
+    seconds: float
+    found: bool
+
+
+@dataclass(frozen=True)
+class Search:
+    """How starts without ground truth were found: in `nothing` of the images there was none, and in `far` of them
+    it was off by more than 0.3 of the object's size. `ms` is the time that an image took.
+    """
+
+    images: int
+    nothing: int
+    far: int
+    ms: float
+
+    @property
+    def found(self) -> int:
+        return self.images - self.nothing - self.far
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Rows that sum up, as `evaluate` has them, every fit, and the search if starts had to be found."""
+
+    rows: list[Row]
+    records: tuple[FitRecord, ...]
+    search: Search | None
+
+
+@dataclass(frozen=True)
+class _Begin:
+    """A start, or several to choose from, of an image; `error` is that of the first, and `found` of the best."""
+
+    image: int
+    number: int
+    start: Floats | None
+    error: float
+    found: bool
 
 
 def evaluate(
     model: Model,
     dataset: Dataset,
     algorithms: Sequence[str | Algorithm] = (DEFAULT_ALGORITHM,),
+    **settings: Any,
+) -> list[Row]:
+    """The rows of `evaluate_fits`, which has the settings."""
+    return evaluate_fits(model, dataset, algorithms, **settings).rows
+
+
+def evaluate_fits(
+    model: Model,
+    dataset: Dataset,
+    algorithms: Sequence[str | Algorithm] = (DEFAULT_ALGORITHM,),
     *,
+    start: str | Callable[[Image], Floats] = "noise",
     noise: float = 0.05,
     starts: int = 3,
     seed: int = 0,
@@ -39,16 +114,19 @@ def evaluate(
     jobs: int | None = None,
     skip_invalid: bool = False,
     progress: bool | None = None,
-) -> list[dict[str, Any]]:
-    """Fit every image that has landmarks from `starts` random starts with every algorithm.
+) -> Evaluation:
+    """Fit every image that has landmarks with every algorithm.
 
     One row for the starts themselves (`algorithm` is "start", `ms` 0) and one for each algorithm: the shares
     `lt_0.02`, `lt_0.03` and `lt_0.04` of fits with an error below that, `mean`, `std` and `median` of the
     errors, and `ms`, milliseconds a fit without reading the image. Errors are mean distances at `points` (as
     in `metrics.point_subset`) over the size of the object. A fit that failed has the error of its start.
 
-    Start k of image i depends on `seed`, i and k alone, so that algorithms and settings can be compared one
-    to one. `iterations`, `sampling`, `device` and `jobs` are those of `fit`.
+    With `noise` as the `start`, there are `starts` random ones for each image; start k of image i depends on
+    `seed`, i and k alone, so that algorithms and settings can be compared one to one. Otherwise `start` is a
+    function that finds them in an image, or a way that `find_starts` knows, and the landmarks are not looked at:
+    `search` says in how many images the object was not found, and the rows are about the others alone.
+    `iterations`, `sampling`, `device` and `jobs` are those of `fit`.
     """
     if not algorithms:
         raise ValueError("name at least one algorithm; pliant.catalogue() lists all 31.")
@@ -57,6 +135,7 @@ def evaluate(
     if starts < 1:
         raise ValueError(f"starts = {starts!r}: give each image at least one start.")
     subset = point_subset(points, model.landmarks)
+    find = find_starts(model, start) if isinstance(start, str) and start != "noise" else start
     fitters = [
         make_fitter(
             model,
@@ -71,22 +150,80 @@ def evaluate(
     ]
     with Progress(progress) as bar:
         images, truths = _annotated(model, dataset, fitters[0].jobs, skip_invalid, bar)
-        begins = [
-            [perturbed(model, truth, noise, np.random.default_rng([seed, i, k])) for k in range(starts)]
-            for i, truth in enumerate(truths)
-        ]
-        at_start = [
-            [normalised_error(begin, truth, subset) for begin in some]
-            for some, truth in zip(begins, truths, strict=True)
-        ]
-        rows = [{"algorithm": "start", **summarise(_flat(at_start)), "ms": 0.0}]
+        search = None
+        if isinstance(find, str):
+            begins = [
+                _begin(model, i, k, _drawn(model, truth, noise, seed, i, k), truth, subset)
+                for i, truth in enumerate(truths)
+                for k in range(starts)
+            ]
+            begins = [replace(begin, found=True) for begin in begins]
+        else:
+            advance = bar.start("finding starts", len(images))
+            begins, search = _searched(model, images, truths, subset, find, fitters[0].jobs, advance)
+        found = [begin for begin in begins if begin.found]
+        rows: list[Row] = [{"algorithm": "start", **summarise(b.error for b in found), "ms": 0.0}]
+        records: list[FitRecord] = []
         for fitter in fitters:
-            advance = bar.start(str(fitter.algorithm), len(images))
+            advance = bar.start(str(fitter.algorithm), len(begins))
             # A copy, because what a fitter prepares is large, and need not outlive its turn.
-            errors, seconds = _errors(replace(fitter), images, truths, begins, at_start, subset, advance)
-            milliseconds = 1000 * seconds / len(errors)
+            some, seconds = _records(replace(fitter), images, truths, begins, subset, advance)
+            milliseconds = 1000 * seconds / sum(begin.start is not None for begin in begins)
+            errors = [record.error for record in some if record.found]
             rows.append({"algorithm": str(fitter.algorithm), **summarise(errors), "ms": milliseconds})
-    return rows
+            records += some
+    return Evaluation(rows, tuple(records), search)
+
+
+def _drawn(model: Model, truth: Float64, noise: float, seed: int, image: int, number: int) -> Float64:
+    return perturbed(model, truth, noise, np.random.default_rng([seed, image, number]))
+
+
+def _begin(
+    model: Model, image: int, number: int, start: Floats | None, truth: Float64, subset: Int32
+) -> _Begin:
+    if start is None:
+        return _Begin(image, number, None, np.nan, False)
+    errors = [normalised_error(one, truth, subset) for one in start_candidates(model, start)]
+    return _Begin(image, number, start, errors[0], min(errors) <= LOST)
+
+
+def _searched(
+    model: Model,
+    images: Dataset,
+    truths: Float64,
+    subset: Int32,
+    find: Callable[[Image], Floats],
+    jobs: int,
+    advance: Callable[[], None],
+) -> tuple[list[_Begin], Search]:
+    """One start for each image, or several to choose from, found without the landmarks."""
+
+    def look(sample: Sample) -> tuple[Floats | None, float]:
+        image = sample.image()
+        clock = time.perf_counter()
+        try:
+            found = find(image)
+        except ValueError:
+            found = None
+        advance()
+        return found, time.perf_counter() - clock
+
+    with ThreadPoolExecutor(jobs) as pool:
+        looked = list(pool.map(look, images))
+    begins = [
+        _begin(model, i, 0, start, truth, subset)
+        for i, ((start, _), truth) in enumerate(zip(looked, truths, strict=True))
+    ]
+    nothing = sum(begin.start is None for begin in begins)
+    far = len(begins) - nothing - sum(begin.found for begin in begins)
+    search = Search(len(begins), nothing, far, 1000 * float(np.mean([seconds for _, seconds in looked])))
+    if not search.found:
+        raise ValueError(
+            f"the object was found in none of {len(begins)} images: in {nothing} nothing was found, and in {far} "
+            f"the start was off by more than {LOST:g} of its size. Start in another way."
+        )
+    return begins, search
 
 
 def _annotated(
@@ -108,35 +245,54 @@ def _annotated(
     return valid.dataset, valid.points
 
 
-def _errors(
+def _records(
     fitter: Fitter,
     images: Dataset,
     truths: Float64,
-    begins: list[list[Float64]],
-    at_start: list[list[float]],
+    begins: list[_Begin],
     subset: Int32,
     advance: Callable[[], None],
-) -> tuple[list[float], float]:
-    """The error of every fit, and the seconds that all fits took; `begins` and `at_start` are a list an image."""
-    errors: list[float] = []
+) -> tuple[list[FitRecord], float]:
+    """Every fit compared with the truth, and the seconds that all fits took."""
+    records: list[FitRecord] = []
     seconds = 0.0
     # The first fit prepares and compiles, which says nothing about the algorithm.
-    fitter.block([images[0]], [begins[0][0]])
-    together = max(1, _TOGETHER // len(begins[0]))
-    for first in range(0, len(images), together):
-        numbers = range(first, min(first + together, len(images)))
-        pixels = {i: images[i].image() for i in numbers}
-        work = [(i, k) for i in numbers for k in range(len(begins[i]))]
-        begin = time.perf_counter()
-        fits = list(fit_all(fitter, ((pixels[i], begins[i][k]) for i, k in work), len(work)))
-        seconds += time.perf_counter() - begin
-        for (i, k), fit in zip(work, fits, strict=True):
-            failed = fit.status is Status.FAILED
-            errors.append(at_start[i][k] if failed else normalised_error(fit.points, truths[i], subset))
-        for _ in numbers:
+    first = next(begin for begin in begins if begin.start is not None)
+    fitter.block([images[first.image]], [_start_of(first)])
+    for low in range(0, len(begins), _TOGETHER):
+        some = begins[low : low + _TOGETHER]
+        pixels = {i: images[i].image() for i in sorted({begin.image for begin in some})}
+        work = [(pixels[begin.image], _start_of(begin)) for begin in some if begin.start is not None]
+        clock = time.perf_counter()
+        fits = iter(list(fit_all(fitter, work, len(work))))
+        seconds += time.perf_counter() - clock
+        for begin in some:
+            fit = next(fits) if begin.start is not None else None
+            sample = images[begin.image]
+            records.append(_record(sample, str(fitter.algorithm), begin, fit, truths[begin.image], subset))
             advance()
-    return errors, seconds
+    return records, seconds
 
 
-def _flat(errors: list[list[float]]) -> list[float]:
-    return [error for some in errors for error in some]
+def _start_of(begin: _Begin) -> Floats:
+    assert begin.start is not None
+    return begin.start
+
+
+def _record(
+    sample: Sample, algorithm: str, begin: _Begin, fit: FitResult | None, truth: Float64, subset: Int32
+) -> FitRecord:
+    points = np.full_like(truth, np.nan) if fit is None else fit.points
+    failed = fit is None or fit.status is Status.FAILED
+    return FitRecord(
+        image=sample.name,
+        algorithm=algorithm,
+        start=begin.number,
+        status=Status.FAILED if fit is None else fit.status,
+        error=begin.error if failed else normalised_error(points, truth, subset),
+        distances=np.linalg.norm(points - truth, axis=-1) / shape_size(truth),
+        points=points,
+        cost=np.nan if fit is None else fit.cost,
+        seconds=0.0 if fit is None else fit.seconds,
+        found=begin.found,
+    )

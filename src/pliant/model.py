@@ -14,6 +14,7 @@ from pliant.arrays import Float32, Float64, Floats, Image, readonly
 from pliant.confidence import Confidence
 from pliant.motion import Motion
 from pliant.pca import PCA
+from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
 
 
@@ -47,13 +48,15 @@ class Level:
 class Model:
     """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them.
 
-    `confidence` is what was learned about the errors of fits, if the model was calibrated.
+    `placements` say where the object was in the training images, and in the boxes of a detector. `confidence` is
+    what was learned about the errors of fits, if the model was calibrated.
     """
 
     levels: tuple[Level, ...]
     texture: Texture
     settings: Mapping[str, Any]
     provenance: Mapping[str, Any]
+    placements: tuple[Placement, ...] = ()
     confidence: Confidence | None = None
 
     @property

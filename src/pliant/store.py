@@ -15,6 +15,7 @@ import mmap
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from pliant.confidence import Confidence
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
+from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel
 
 FORMAT_VERSION = 1
@@ -226,6 +228,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         "texture": texture,
         "settings": dict(model.settings),
         "provenance": dict(model.provenance),
+        "placements": [asdict(placement) for placement in model.placements],
         "confidence": None if model.confidence is None else _plain(model.confidence),
     }
 
@@ -304,11 +307,13 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     texture = Texture(
         drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     )
+    # Files of the first version may be older than placements and confidence.
     return Model(
         tuple(levels),
         texture,
         dict(numbers["settings"]),
         dict(numbers["provenance"]),
+        tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         _confidence(numbers.get("confidence"), levels[-1].shape.landmarks),
     )
 

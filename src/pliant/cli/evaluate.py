@@ -2,26 +2,64 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.fit import whole_numbers
+from pliant.cli.options import AsJson, Jobs, Quiet, Seed, SettingsFile, Verbose
+from pliant.cli.starts import (
+    DetectorOption,
+    EveryBox,
+    FallbackOption,
+    Start,
+    Tries,
+    describe_start,
+)
+
+if TYPE_CHECKING:
+    from pliant.evaluation import Evaluation, FitRecord, Search
+
+
+class EvaluatedStart(StrEnum):
+    """Where the fits that are judged begin."""
+
+    NOISE = "noise"
+    AUTO = "auto"
+    DETECTOR = "detector"
+    PLACEMENT = "placement"
+    SCAN = "scan"
+    CENTRE = "centre"
 
 
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    folders: Annotated[list[Path], typer.Argument(help="Folders of images with landmark files beside them.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Annotated images: folders, annotation files, manifests, or addresses of such."),
+    ],
     algorithm: Annotated[
         str, typer.Option(help="Algorithms with commas between them, or 'all' for the paper's 31.")
     ] = "ssd:map-asy:0.2-gn-sch",
+    start: Annotated[
+        EvaluatedStart,
+        typer.Option(
+            help="noise: the landmarks, moved at random. The others do not look at landmarks: the images in which "
+            "the object was not found are counted separately."
+        ),
+    ] = EvaluatedStart.NOISE,
     noise: Annotated[
         float, typer.Option(help="How far off the random starts are; the paper has 0.05.")
     ] = 0.05,
-    starts: Annotated[int, typer.Option(help="Random starts for each image.", min=1)] = 3,
-    seed: Annotated[int, typer.Option(help="Another seed gives other starts.", min=0)] = 0,
+    starts: Annotated[int, typer.Option(help="Random starts for each image, a fit each.", min=1)] = 3,
+    tries: Tries = None,
+    detector: DetectorOption = None,
+    every_box: EveryBox = False,
+    fallback: FallbackOption = None,
     points: Annotated[
         str, typer.Option(help="Landmarks that count: all, interior49, or ranges such as 17-59,61-63.")
     ] = "all",
@@ -29,16 +67,24 @@ def evaluate(
     iterations: Annotated[
         str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
     ] = None,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Write the rows to this file.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write every fit to this file: .parquet, .csv or .json."),
+    ] = None,
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
     device: Annotated[str, typer.Option(help="What computes: cpu, or reference (slow, for checks).")] = "cpu",
-    jobs: Annotated[int | None, typer.Option(help="Threads; all cores if not given.", min=1)] = None,
+    jobs: Jobs = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
 ) -> None:
-    """Fit annotated images from random starts and print how far the fits are from the landmarks.
+    """Fit annotated images and print how far the fits are from the landmarks.
 
-    Errors are mean distances between points, divided by the size of the object. Starts depend on the seed
+    Errors are mean distances between points, divided by the size of the object. Random starts depend on the seed
     alone, so that rows of different runs can be compared.
     """
     import json
@@ -47,18 +93,38 @@ def evaluate(
     import pliant
     from pliant import evaluation
     from pliant.data.validation import SamplesLeftOut
+    from pliant.fitting.finding import find_starts
 
-    announce_compiling()
-    if json_file is not None and not json_file.parent.is_dir():
-        raise ValueError(f"{json_file}: the folder {json_file.parent} does not exist.")
+    silent = quiet or as_json
+    if not silent:
+        announce_compiling()
+    if output is not None:
+        _check_output(output)
+    if start is EvaluatedStart.NOISE and any((tries, detector, every_box, fallback)):
+        raise ValueError("--tries, --detector, --every-box and --fallback find starts: say how with --start.")
     every = [entry.name for entry in pliant.catalogue()]
     names = every if algorithm == "all" else [name.strip() for name in algorithm.split(",") if name.strip()]
+    loaded = pliant.load(model)
+    where: Any = "noise"
+    if start is not EvaluatedStart.NOISE:
+        where = find_starts(
+            loaded,
+            start,
+            detector=detector,
+            tries=tries,
+            every_box=every_box,
+            fallback=fallback,
+            seed=seed,
+        )
+        if verbose and not silent:
+            typer.echo(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
-        rows = evaluation.evaluate(
-            pliant.load(model),
-            pliant.load_dataset(*folders),
+        done = evaluation.evaluate_fits(
+            loaded,
+            pliant.load_dataset(*sources),
             names,
+            start=where,
             noise=noise,
             starts=starts,
             seed=seed,
@@ -68,12 +134,90 @@ def evaluate(
             device=device,
             jobs=jobs,
             skip_invalid=skip_invalid,
+            progress=False if silent else None,
         )
     for warning in said:
         typer.secho(str(warning.message), fg="yellow", err=True)
-    _print(rows)
-    if json_file is not None:
-        json_file.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    if output is not None:
+        write_records(output, done.records)
+    if as_json:
+        typer.echo(json.dumps(_outcome(done), indent=2))
+    else:
+        if done.search is not None:
+            typer.echo(search_line(done.search))
+        _print(done.rows)
+        if output is not None and not quiet:
+            typer.echo(f"wrote {len(done.records)} fits to {output}")
+
+
+def search_line(search: Search) -> str:
+    """How many images the object was found in, and how it was missed in the others."""
+    line = f"the object was found in {search.found} of {search.images} images, {search.ms:.0f} ms each"
+    if search.found == search.images:
+        return line
+    return (
+        f"{line}; in {search.nothing} nothing was found, and in {search.far} the start was off by more than 0.3 "
+        "of its size. The rows are about the images in which it was found."
+    )
+
+
+def write_records(path: Path, records: Sequence[FitRecord]) -> None:
+    """Write every fit to a file: JSON and Parquet have lists of points, CSV a column for each number."""
+    import csv
+    import json
+
+    rows = [_plain(record) for record in records]
+    ending = path.suffix.lower()
+    if ending == ".json":
+        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    elif ending == ".parquet":
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        count = range(len(records[0].points))
+        wide = [f"{name}_{k}" for k in count for name in ("x", "y", "distance")]
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow([*(key for key in rows[0] if key not in ("points", "distances")), *wide])
+            for row in rows:
+                points, distances = row.pop("points"), row.pop("distances")
+                numbers = [n for (x, y), far in zip(points, distances, strict=True) for n in (x, y, far)]
+                table.writerow([*row.values(), *numbers])
+
+
+_ENDINGS = (".parquet", ".csv", ".json")
+
+
+def _check_output(path: Path) -> None:
+    if path.suffix.lower() not in _ENDINGS:
+        raise ValueError(f"{path}: fits are written to files that end in {', '.join(_ENDINGS)}.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: the folder {path.parent} does not exist.")
+
+
+def _plain(record: FitRecord) -> dict[str, Any]:
+    """A record as JSON has it, with null for what is not a number."""
+    import math
+    from dataclasses import asdict
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, list):
+            return [plain(item) for item in value]
+        return None if isinstance(value, float) and not math.isfinite(value) else value
+
+    return {
+        key: plain(value.tolist() if hasattr(value, "tolist") else value)
+        for key, value in asdict(record).items()
+    }
+
+
+def _outcome(done: Evaluation) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    search = None if done.search is None else {**asdict(done.search), "found": done.search.found}
+    return {"rows": done.rows, "search": search}
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -10,8 +10,17 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, SettingsFile, Verbose
-from pliant.cli.starts import Start, starter
+from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, Seed, SettingsFile, Verbose
+from pliant.cli.starts import (
+    Boxes,
+    DetectorOption,
+    EveryBox,
+    FallbackOption,
+    StartOption,
+    Tries,
+    describe_start,
+    starter,
+)
 
 if TYPE_CHECKING:
     from pliant.bulk.files import Earlier, Task
@@ -25,30 +34,32 @@ _FLAGGED = 10
 
 def fit(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    images: Annotated[list[str], typer.Argument(help="Images, patterns such as 'faces/*.jpg', or folders.")],
+    images: Annotated[
+        list[str],
+        typer.Argument(help="Images, patterns such as 'faces/*.jpg', folders, or addresses (s3://...)."),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
-    boxes: Annotated[
-        Path | None,
-        typer.Option(help="Where the object is: a CSV of image,left,top,right,bottom.", exists=True),
-    ] = None,
-    start: Annotated[
-        Start | None,
-        typer.Option(
-            help="Without boxes. centre, the default: the mean shape in the middle, filling 60 % of the smaller "
-            "side, which is good only for images cropped to the object. landmarks: the landmark file beside "
-            "each image."
-        ),
-    ] = None,
+    boxes: Boxes = None,
+    start: StartOption = None,
+    tries: Tries = None,
+    detector: DetectorOption = None,
+    every_box: EveryBox = False,
+    fallback: FallbackOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that did not finish, with the same settings.")
     ] = False,
     landmarks: Annotated[
         str | None,
-        typer.Option(help="Also write landmarks/NAME for each image, in this format: pts.", metavar="FORMAT"),
+        typer.Option(
+            help="Also write landmarks/NAME for each image, in a format such as pts or ljson.",
+            metavar="FORMAT",
+        ),
     ] = None,
     annotations: Annotated[
         Path | None,
-        typer.Option(help="Also write all landmarks to this file; its ending says the format."),
+        typer.Option(
+            help="Also write all landmarks to this file, such as fits.json (COCO); the ending says the format."
+        ),
     ] = None,
     csv: Annotated[
         bool, typer.Option("--csv", help="Also write fits.csv: the table without points.")
@@ -72,6 +83,7 @@ def fit(
     ] = None,
     sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 1.0,
     device: Annotated[str, typer.Option(help="What computes: cpu, or reference (slow, for checks).")] = "cpu",
+    seed: Seed = 0,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -96,8 +108,17 @@ def fit(
     silent = quiet or as_json
     if not silent:
         announce_compiling()
-    where = starter(start, boxes)
     loaded = pliant.load(model)
+    where = starter(
+        start,
+        boxes,
+        loaded,
+        detector=detector,
+        tries=tries,
+        every_box=every_box,
+        fallback=fallback,
+        seed=seed,
+    )
     if flag_below is not None and loaded.confidence is None:
         raise ValueError(
             f"--flag-below: {model} knows no confidence: train it again, without --no-confidence."
@@ -117,7 +138,12 @@ def fit(
         "model": f"{model.name} with the fingerprint {bulk.fingerprint(model)}",
         "start": f"boxes with the fingerprint {bulk.fingerprint(boxes)}"
         if boxes
-        else str(start or Start.CENTRE),
+        else describe_start(start, None, loaded, detector),
+        "tries": tries,
+        "detector": detector,
+        "every box": every_box,
+        "fallback": fallback,
+        "seed": seed,
         "algorithm": str(fitter.algorithm),
         "iterations": fitter.iterations,
         "sampling": fitter.sampling,

@@ -1,45 +1,156 @@
-"""Where fits begin, as the commands have it: `--boxes` and `--start`."""
+"""Where fits begin, as the commands have it: `--start`, `--boxes`, `--detector`, `--tries`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from pliant.arrays import Float64, Floats, Image
-
-_CENTRE = 0.6
-"""Share of the image's smaller side that the default start fills."""
+    from pliant.model import Model
 
 
 class Start(StrEnum):
     """Where fits begin, if not at boxes."""
 
+    AUTO = "auto"
+    DETECTOR = "detector"
+    PLACEMENT = "placement"
+    SCAN = "scan"
     CENTRE = "centre"
     LANDMARKS = "landmarks"
 
 
-def starter(start: Start | None, boxes: Path | None) -> Callable[[str, Image], Floats]:
-    """The function that gives the start of an image by its name: a box `(4,)` or a shape `(v, 2)`."""
-    from pliant.fitting.start import read_boxes
+class Fallback(StrEnum):
+    """What is done where a detector finds nothing."""
 
+    PLACEMENT = "placement"
+    SCAN = "scan"
+    CENTRE = "centre"
+
+
+Boxes = Annotated[
+    Path | None,
+    typer.Option(
+        help="Where the object is: a table with image,left,top,right,bottom, or a landmark file with boxes.",
+        exists=True,
+    ),
+]
+StartOption = Annotated[
+    Start | None,
+    typer.Option(
+        help="Without boxes. auto, the default: the detector that the model was trained with, else the usual "
+        "place in the training images, else a scan of the image. centre: the mean shape in the middle, filling "
+        "60 % of the smaller side. landmarks: the landmark file beside each image."
+    ),
+]
+DetectorOption = Annotated[
+    str | None,
+    typer.Option(
+        help="The detector: haar-face, or your own as file.py:function or module:function, the same as in "
+        "training."
+    ),
+]
+Tries = Annotated[
+    int | None,
+    typer.Option(
+        help="Starts tried in each image, of which the best fit is kept; 1, but 3 of a scan.", min=1
+    ),
+]
+EveryBox = Annotated[
+    bool, typer.Option("--every-box", help="Try all boxes of the detector, not only its first.")
+]
+FallbackOption = Annotated[
+    Fallback | None,
+    typer.Option("--fallback", help="What to do where the detector finds nothing; else the image fails."),
+]
+
+
+def starter(
+    start: Start | None,
+    boxes: Path | None,
+    model: Model,
+    *,
+    detector: str | None = None,
+    tries: int | None = None,
+    every_box: bool = False,
+    fallback: Fallback | None = None,
+    seed: int = 0,
+) -> Callable[[str, Image], Floats]:
+    """The function that gives the start of an image by its name: a box, a shape, or several to choose from."""
     if boxes is not None and start is not None:
         raise ValueError("--boxes and --start both say where to start: give one of them.")
     if boxes is not None:
-        by_path = {PurePath(name): box for name, box in read_boxes(boxes).items()}
-        return lambda name, image: _box_of(name, boxes, by_path)
-    return _landmarks_beside if start is Start.LANDMARKS else _centre
+        by_path = {PurePath(name): found for name, found in _read_boxes(boxes).items()}
+        return lambda name, image: _boxes_of(name, boxes, by_path)
+    if start is Start.LANDMARKS:
+        return _landmarks_beside
+    from pliant.fitting.finding import find_starts
+
+    find = find_starts(
+        model,
+        start or Start.AUTO,
+        detector=detector,
+        tries=tries,
+        every_box=every_box,
+        fallback=fallback,
+        seed=seed,
+    )
+
+    def named(name: str, image: Image) -> Floats:
+        try:
+            return find(image)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    return named
 
 
-def _box_of(name: str, source: Path, boxes: dict[PurePath, Float64]) -> Float64:
-    """The box of the longest name in the CSV that the path ends with: with folders, or without."""
+def describe_start(start: Start | None, boxes: Path | None, model: Model, detector: str | None = None) -> str:
+    """Where fits begin, in words for `--verbose`: what `auto` stands for is said."""
+    from pliant.fitting.finding import chosen_way
+
+    if boxes is not None:
+        return f"boxes of {boxes}"
+    if start is not None and start is not Start.AUTO:
+        return str(start)
+    way = chosen_way(model, detector)
+    known = next((p for p in model.placements if (p.reference == "image") == (way == "placement")), None)
+    if known is None or way == "scan":
+        return f"{way}, chosen by auto"
+    return f"{way}, chosen by auto (starting error {known.error:.3f} in training, {known.error_90:.3f} for 9 of 10)"
+
+
+def _read_boxes(path: Path) -> dict[str, Float64]:
+    """Boxes `(k, 4)` by image, from a table or from any landmark file that has them."""
+    from pliant.fitting.start import read_boxes
+
+    if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+        return read_boxes(path)
+    import numpy as np
+
+    from pliant.data.formats import read_annotations
+
+    boxes: dict[str, list[Float64]] = {}
+    for annotation in read_annotations(path):
+        if annotation.box is not None:
+            boxes.setdefault(annotation.image.replace("\\", "/"), []).append(annotation.box)
+    if not boxes:
+        raise ValueError(f"{path}: there are no boxes in this file.")
+    return {name: np.array(some) for name, some in boxes.items()}
+
+
+def _boxes_of(name: str, source: Path, boxes: dict[PurePath, Float64]) -> Float64:
+    """The boxes of the longest name in the table that the path ends with: with folders, or without."""
     parts = Path(name).absolute().parts
     for first in range(len(parts)):
-        box = boxes.get(PurePath(*parts[first:]))
-        if box is not None:
-            return box
+        found = boxes.get(PurePath(*parts[first:]))
+        if found is not None:
+            return found
     raise ValueError(f"{name}: {source} has no box for this image.")
 
 
@@ -51,14 +162,3 @@ def _landmarks_beside(name: str, image: Image) -> Float64:
         if beside.is_file():
             return read_landmarks(beside)
     raise ValueError(f"{name}: there is no landmark file beside this image to start from.")
-
-
-def _centre(name: str, image: Image) -> Float64:
-    import numpy as np
-
-    height, width = image.shape[:2]
-    half = _CENTRE * min(height, width) / 2
-    if 2 * half < 2:
-        raise ValueError(f"{name}: {width} x {height} pixels are too few to find anything in.")
-    x, y = (width - 1) / 2, (height - 1) / 2
-    return np.array([x - half, y - half, x + half, y + half])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -27,8 +27,9 @@ from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
 from pliant.fitting.evidence import gather
 from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, iterate, needs_of
 from pliant.fitting.method import GaussNewton
+from pliant.fitting.ranking import relative_costs
 from pliant.fitting.result import FitResult, LevelTrace, failed
-from pliant.fitting.start import start_points
+from pliant.fitting.start import inside, share_outside, start_candidates
 from pliant.model import Level, Model
 from pliant.motion import Order, PiecewiseAffine
 from pliant.shape import align, shape_size
@@ -47,6 +48,9 @@ DEVICES = ("cpu", "reference")
 
 ImageSource = Image | Path | str | Sample
 
+StartSource = Floats | Callable[[Image], Floats]
+"""A shape `(v, 2)`, a box `(4,)`, several of either, or a function that finds them in the image."""
+
 
 @dataclass
 class _State:
@@ -57,6 +61,8 @@ class _State:
     status: Status | None = None
     iterations: int = 0
     cost: float = float("nan")
+    rank: float = float("nan")
+    """What several fits to the image are ordered by."""
     shape_parameters: Float64 | None = None
     appearance: Float64 | None = None
     evidence: Evidence | None = None
@@ -100,9 +106,11 @@ class Fitter:
         )
 
     def block(
-        self, images: Sequence[ImageSource], starts: Sequence[Floats], threads: int = 1
+        self, images: Sequence[ImageSource], starts: Sequence[StartSource], threads: int = 1
     ) -> list[FitResult]:
         """Fits of a few images at once; one that cannot be used does not stop the others.
+
+        Of several starts in an image, the best fit is kept: one that ended well, with the lowest relative cost.
 
         `threads` work together on every image, for the least time until they are done; many images are done
         soonest in blocks of their own, each by a thread of its own: `fit_all`.
@@ -110,37 +118,55 @@ class Fitter:
         begin = time.perf_counter()
         name = str(self.algorithm)
         results: list[FitResult | None] = [None] * len(images)
-        usable: list[tuple[int, Image, Float64]] = []
+        usable: list[tuple[int, Image, list[Float64]]] = []
         for number, (source, start) in enumerate(zip(images, starts, strict=True)):
-            points = None
+            candidates: list[Float64] = []
             try:
-                points = start_points(self.model, start)
+                candidates = [] if callable(start) else start_candidates(self.model, start)
                 image = read(source)
-                _check_start(points, image)
-                usable.append((number, image, points))
+                if callable(start):
+                    candidates = start_candidates(self.model, start(image))
+                usable.append((number, image, inside(candidates, image)))
             except (ValueError, OSError) as error:
-                results[number] = failed(self.model, name, points, str(error))
+                results[number] = failed(self.model, name, candidates[0] if candidates else None, str(error))
         if usable:
             fitted = self._coarse_to_fine(
-                [image for _, image, _ in usable], [points for _, _, points in usable], threads
+                [image for _, image, _ in usable], [several for _, _, several in usable], threads
             )
             seconds = (time.perf_counter() - begin) / len(usable)
             for (number, _, _), result in zip(usable, fitted, strict=True):
                 results[number] = replace(result, seconds=seconds)
         return [result for result in results if result is not None]
 
-    def _coarse_to_fine(self, images: list[Image], starts: list[Float64], threads: int) -> list[FitResult]:
-        states = [_State(image, start) for image, start in zip(images, starts, strict=True)]
+    def _coarse_to_fine(
+        self, images: list[Image], starts: list[list[Float64]], threads: int
+    ) -> list[FitResult]:
+        groups = [
+            [_State(image, start) for start in several] for image, several in zip(images, starts, strict=True)
+        ]
         for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
             # What was lost at a coarse level stays lost.
-            going = [state for state in states if state.status not in (Status.DIVERGED, Status.OUTSIDE)]
+            going = [
+                state
+                for group in groups
+                for state in group
+                if state.status not in (Status.DIVERGED, Status.OUTSIDE)
+            ]
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
-                self._one_level(level, subspace, threaded, limit, going)
-        return [self._result(state) for state in states]
+                self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
+            # Of several starts, the best at the coarsest level goes on: docs/starts.md has what that costs.
+            groups = [[min(group, key=_badness)] for group in groups]
+        return [self._result(state) for [state] in groups]
 
     def _one_level(
-        self, level: Level, subspace: Subspace, problem: Problem, limit: int, states: list[_State]
+        self,
+        level: Level,
+        subspace: Subspace,
+        problem: Problem,
+        limit: int,
+        states: list[_State],
+        ranked: bool,
     ) -> None:
         views = self._views(level, [state.image for state in states], [state.points for state in states])
         pixels = [view.pixels for view in views]
@@ -150,11 +176,12 @@ class Fitter:
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
         appearance = _appearance(problem, subspace, ended) if finest else None
+        ranks = relative_costs(level, pixels, shapes, ended.final_costs) if ranked else ended.final_costs
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.points = view.to_image(shapes[k])
             state.status = _judged(ended.statuses[k], state.points, state.image)
             state.iterations += ended.iterations[k]
-            state.cost = ended.final_costs[k]
+            state.cost, state.rank = ended.final_costs[k], float(ranks[k])
             if self.keep_trace:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:
@@ -219,7 +246,7 @@ class Fitter:
 def fit(
     model: Model,
     images: Sequence[ImageSource],
-    starts: Sequence[Floats],
+    starts: Sequence[StartSource] | str = "auto",
     *,
     algorithm: str | Algorithm = DEFAULT_ALGORITHM,
     iterations: int | Sequence[int] | None = None,
@@ -233,6 +260,10 @@ def fit(
 ) -> list[FitResult]:
     """Fit a model to images, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
 
+    A start may also be several shapes `(k, v, 2)` or boxes `(k, 4)`, of which the best fit is kept, or a function
+    that finds them in the image, such as `find_starts` makes; `starts` may be a way of finding them that
+    `find_starts` knows, for all images.
+
     `iterations` are the most at each level, from coarse to fine (24 and 16 for two levels, as in the
     paper); `sampling` is the share of pixels looked at. `jobs` threads (all cores if not given) fit blocks of
     images side by side. Without a `trace`, no iteration is kept, and `po-inv-gn` is quicker, because it finds its
@@ -240,6 +271,10 @@ def fit(
     about one iteration. An image or a start that cannot be used gives a result with the status `failed` and a
     reason; the others are fitted all the same.
     """
+    if isinstance(starts, str):
+        from pliant.fitting.finding import find_starts
+
+        starts = [find_starts(model, starts)] * len(images)
     if len(images) != len(starts):
         raise ValueError(f"there are {len(images)} images and {len(starts)} starts: give one start for each.")
     fitter = make_fitter(
@@ -259,7 +294,7 @@ def fit(
 
 def fit_all(
     fitter: Fitter,
-    work: Iterable[tuple[ImageSource, Floats]],
+    work: Iterable[tuple[ImageSource, StartSource]],
     count: int | None = None,
     block: int = 8,
 ) -> Iterator[FitResult]:
@@ -287,8 +322,8 @@ def fit_all(
 
 
 def _batched(
-    items: Iterable[tuple[ImageSource, Floats]], size: int
-) -> Iterator[list[tuple[ImageSource, Floats]]]:
+    items: Iterable[tuple[ImageSource, StartSource]], size: int
+) -> Iterator[list[tuple[ImageSource, StartSource]]]:
     source = iter(items)
     while chunk := list(islice(source, size)):
         yield chunk
@@ -408,21 +443,14 @@ def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
     return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
 
 
-def _check_start(points: Float64, image: Image) -> None:
-    share = _share_outside(points, image)
-    if share > 0.5:
-        height, width = image.shape[:2]
-        raise ValueError(
-            f"the start lies outside of the image: {share:.0%} of its points are beyond {width} x {height} pixels."
-        )
+def _badness(state: _State) -> tuple[bool, float]:
+    """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
+    finite = bool(np.isfinite(state.rank))
+    well = finite and state.status in (Status.CONVERGED, Status.ITERATIONS)
+    return not well, state.rank if finite else np.inf
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:
     """The loop sees a part of the image; whether the shape has left all of it is seen here."""
     fine = status in (Status.CONVERGED, Status.ITERATIONS)
-    return Status.OUTSIDE if fine and _share_outside(points, image) > 0.5 else status
-
-
-def _share_outside(points: Float64, image: Image) -> float:
-    height, width = image.shape[:2]
-    return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))
+    return Status.OUTSIDE if fine and share_outside(points, image) > 0.5 else status

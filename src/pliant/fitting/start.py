@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats
+from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
 from pliant.shape import Similarity, align, shape_size
+
+
+def start_candidates(model: Model, start: Floats) -> list[Float64]:
+    """Points `(v, 2)` of every start: a shape `(v, 2)`, a box `(4,)`, or several, `(k, v, 2)` or `(k, 4)`."""
+    start = np.asarray(start, dtype=np.float64)
+    several = start.ndim == 3 or (start.ndim == 2 and start.shape[1] == 4)
+    if several and not len(start):
+        raise ValueError("there is no start: of several, at least one must be given.")
+    return [start_points(model, one) for one in (start if several else [start])]
 
 
 def start_points(model: Model, start: Floats) -> Float64:
@@ -42,6 +53,24 @@ def from_box(model: Model, box: Floats) -> Float64:
     return np.asarray((mean - centre) * scale + ((left + right) / 2, (top + bottom) / 2), dtype=np.float64)
 
 
+def inside(candidates: list[Float64], image: Image) -> list[Float64]:
+    """The starts that lie in the image; an error if there is none."""
+    shares = [share_outside(points, image) for points in candidates]
+    if min(shares) > 0.5:
+        height, width = image.shape[:2]
+        raise ValueError(
+            f"the start lies outside of the image: {min(shares):.0%} of its points are beyond {width} x {height} "
+            "pixels."
+        )
+    return [points for points, share in zip(candidates, shares, strict=True) if share <= 0.5]
+
+
+def share_outside(points: Float64, image: Image) -> float:
+    """The share of points `(v, 2)` that lie beyond the edges of an image."""
+    height, width = image.shape[:2]
+    return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))
+
+
 def perturbed(model: Model, truth: Floats, noise: float, rng: np.random.Generator) -> Float64:
     """The mean shape, aligned to the truth `(v, 2)` and then moved at random, as in the paper's experiments.
 
@@ -58,18 +87,55 @@ def perturbed(model: Model, truth: Floats, noise: float, rng: np.random.Generato
 
 
 def read_boxes(path: Path | str) -> dict[str, Float64]:
-    """Boxes by image name from a CSV with the columns image, left, top, right, bottom."""
+    """Boxes `(k, 4)` by image name from a table: CSV, TSV or Parquet with image, left, top, right, bottom.
+
+    Other columns are left alone, so that a manifest will do. An image in several rows has several boxes; a row
+    without any of the four has none.
+    """
+    path = Path(path)
+    rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _text_rows(path)
+    boxes: dict[str, list[list[float]]] = {}
+    for where, row in rows:
+        sides = [row[side] for side in _BOX[1:]]
+        if all(side is None or side == "" for side in sides):
+            continue
+        try:
+            boxes.setdefault(str(row["image"]).replace("\\", "/"), []).append([float(side) for side in sides])
+        except (TypeError, ValueError):
+            raise ValueError(f"{where}: expected a name and four numbers.") from None
+    return {name: np.array(some) for name, some in boxes.items()}
+
+
+_BOX = ("image", "left", "top", "right", "bottom")
+
+
+def _text_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     import csv
 
-    columns = ("image", "left", "top", "right", "bottom")
-    boxes = {}
     with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.DictReader(file)
-        if not set(columns) <= set(reader.fieldnames or ()):
-            raise ValueError(f"{path}, line 1: expected the columns {', '.join(columns)}.")
-        for number, row in enumerate(reader, start=2):
-            try:
-                boxes[row["image"]] = np.array([float(row[side]) for side in columns[1:]])
-            except (TypeError, ValueError):
-                raise ValueError(f"{path}, line {number}: expected a name and four numbers.") from None
-    return boxes
+        reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
+        _check_columns(f"{path}, line 1", reader.fieldnames or ())
+        for row in reader:
+            yield f"{path}, line {reader.line_num}", row
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        file = parquet.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{path}: this is not a Parquet file ({error}).") from None
+    with file:
+        _check_columns(str(path), file.schema_arrow.names)
+        number = 0
+        for batch in file.iter_batches(columns=list(_BOX)):
+            for row in batch.to_pylist():
+                yield f"{path}, row {number}", row
+                number += 1
+
+
+def _check_columns(where: str, columns: Iterable[str]) -> None:
+    if not set(_BOX) <= set(columns):
+        raise ValueError(f"{where}: expected the columns {', '.join(_BOX)}.")

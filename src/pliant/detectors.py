@@ -1,0 +1,177 @@
+"""Detectors: functions from an image to boxes around what they found, the best first."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from pliant.arrays import Float64, Floats, Image
+from pliant.data.dataset import Sample
+from pliant.placement import IMAGE, LOST, Placement, image_box, learn_placement
+
+Detector = Callable[[Image], Floats]
+"""From an image `(h, w)` or `(h, w, 3)` to boxes `(k, 4)`: left, top, right, bottom; none is `(0, 4)`."""
+
+_LONGEST = 320
+"""Pixels of the longer side of the image that Haar's cascade looks at: a face may fill a tenth of that."""
+
+_SMALLEST_FACE = 0.1
+"""Of the shorter side of the image: smaller boxes were mistakes more often than faces."""
+
+_NEIGHBOURS = 3
+"""Detections that must agree. Fewer find a little more, and see faces in curtains."""
+
+_LEARNED_FROM = 64
+"""Training images that placements are learned from, spread evenly over all."""
+
+_TASTE = 12
+"""Of these, the images after which a detector that nobody asked for is given up."""
+
+_cascades = threading.local()
+
+
+def haar_face(image: Image) -> Float64:
+    """Boxes `(k, 4)` of frontal faces, the largest first, by the Haar cascade that comes with OpenCV.
+
+    The longer side is shrunk to 320 pixels; faces smaller than a tenth of the shorter side are not looked for.
+    """
+    if not hasattr(_cascades, "face"):
+        # One for each thread: a cascade keeps the image that it works on.
+        file = Path(cv2.__file__).parent / "data" / "haarcascade_frontalface_default.xml"
+        _cascades.face = cv2.CascadeClassifier(str(file))
+    grey = _grey_bytes(image)
+    zoom = min(1.0, _LONGEST / max(grey.shape))
+    if zoom < 1:
+        grey = cv2.resize(grey, None, fx=zoom, fy=zoom, interpolation=cv2.INTER_AREA)
+    side = max(24, round(_SMALLEST_FACE * min(grey.shape)))
+    found = _cascades.face.detectMultiScale(
+        cv2.equalizeHist(grey), scaleFactor=1.1, minNeighbors=_NEIGHBOURS, minSize=(side, side)
+    )
+    boxes = np.array([(x, y, x + w, y + h) for x, y, w, h in found], dtype=np.float64).reshape(-1, 4)
+    # From edges of the small image's pixels to centres of the large one's.
+    boxes = boxes / zoom - 0.5
+    largest_first = np.argsort(boxes[:, 0] - boxes[:, 2], kind="stable")
+    return np.asarray(boxes[largest_first])
+
+
+DETECTORS: dict[str, Detector] = {"haar-face": haar_face}
+"""Detectors that have a name of their own; others are given as functions."""
+
+
+def find_detector(detector: str | Detector) -> tuple[str, Detector]:
+    """A detector and its name; `module:function` and `file.py:function` are imported."""
+    if not isinstance(detector, str):
+        return getattr(detector, "__name__", type(detector).__name__), detector
+    if detector in DETECTORS:
+        return detector, DETECTORS[detector]
+    module, colon, function = detector.rpartition(":")
+    if not colon:
+        raise ValueError(
+            f"there is no detector '{detector}'. Known: {', '.join(DETECTORS)}, and functions of your own as "
+            "module:function or file.py:function."
+        )
+    return function, _imported(detector, module, function)
+
+
+def detected(name: str, detector: Detector, image: Image) -> Float64:
+    """The boxes `(k, 4)` that a detector gives, checked."""
+    boxes = np.asarray(detector(image), dtype=np.float64)
+    if boxes.size == 0:
+        return np.zeros((0, 4))
+    boxes = np.atleast_2d(boxes)
+    empty = boxes.shape[1:] == (4,) and np.any(boxes[:, 2:] - boxes[:, :2] < 1)
+    if boxes.ndim != 2 or boxes.shape[1] != 4 or not np.all(np.isfinite(boxes)) or empty:
+        raise ValueError(
+            f"the detector {name} must give boxes (k, 4) of left, top, right, bottom, each at least a pixel wide "
+            f"and high, not {boxes.tolist() if boxes.size <= 8 else boxes.shape}."
+        )
+    return boxes
+
+
+def learn_placements(
+    samples: Sequence[Sample],
+    shapes: Float64,
+    mean: Float64,
+    detector: str | Detector | None = "auto",
+    jobs: int = 1,
+) -> tuple[Placement, ...]:
+    """Where the object is in its images, and where it is in the boxes of a detector, if that finds it.
+
+    `shapes (k, v, 2)` are the samples' landmarks, and `mean (v, 2)` is the mean shape. `auto` tries Haar's
+    frontal face, and gives up after a few images if there are none. A detector that does not find the object in
+    half of the images is left out, and if it was asked for, that is an error.
+    """
+    chosen = np.linspace(0, len(samples) - 1, min(len(samples), _LEARNED_FROM)).round().astype(int)
+    # In another order, so that the first few are as mixed as all of them.
+    chosen = np.random.default_rng(0).permutation(chosen)
+    truths = shapes[chosen]
+    asked = None if detector is None else find_detector("haar-face" if detector == "auto" else detector)
+
+    def look(number: int) -> tuple[Float64, Float64]:
+        image = samples[number].image()
+        boxes = np.zeros((0, 4)) if asked is None else detected(*asked, image)
+        return image_box(image), boxes[:1]
+
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        seen = list(pool.map(look, chosen[:_TASTE]))
+        if detector == "auto" and _on_object(seen, truths) < 0.3 * len(seen):
+            asked = None
+        seen += list(pool.map(look, chosen[_TASTE:]))
+    whole = np.array([box for box, _ in seen])
+    placements = [learn_placement(IMAGE, whole, truths, mean, len(seen))]
+    if asked is not None:
+        hits = [k for k, (_, boxes) in enumerate(seen) if len(boxes)]
+        if hits:
+            boxes = np.array([seen[k][1][0] for k in hits])
+            placements.append(learn_placement(asked[0], boxes, truths[hits], mean, len(seen)))
+        if not hits or placements[-1].found < 0.5:
+            share = placements.pop().found if hits else 0.0
+            if detector != "auto":
+                raise ValueError(
+                    f"the detector {asked[0]} found the object in {share:.0%} of {len(seen)} training images, and "
+                    "half is the least to learn from: take another detector, or none."
+                )
+    return tuple(placements)
+
+
+def _on_object(seen: Sequence[tuple[Float64, Float64]], truths: Float64) -> int:
+    """In how many images the first box lies about the landmarks: its centre is theirs, roughly."""
+    count = 0
+    for (_, boxes), truth in zip(seen, truths, strict=False):
+        for left, top, right, bottom in boxes:
+            off = np.abs((truth.min(axis=0) + truth.max(axis=0) - (left + right, top + bottom)) / 2)
+            count += bool(np.all(off < LOST * np.ptp(truth, axis=0)))
+    return count
+
+
+def _grey_bytes(image: Image) -> Any:
+    if image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
+    elif image.dtype != np.uint8:
+        image = np.clip(np.rint(image * 255), 0, 255).astype(np.uint8)
+    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) if image.ndim == 3 else image
+
+
+def _imported(name: str, module: str, function: str) -> Detector:
+    import importlib
+    import importlib.util
+
+    try:
+        if module.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(Path(module).stem, module)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"{module} is not a Python file")
+            loaded = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(loaded)
+        else:
+            loaded = importlib.import_module(module)
+        found: Detector = getattr(loaded, function)
+    except (ImportError, AttributeError, OSError, SyntaxError) as error:
+        raise ValueError(f"the detector {name} cannot be imported: {error}.") from None
+    return found
