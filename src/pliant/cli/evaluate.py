@@ -11,7 +11,7 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.fit import whole_numbers
-from pliant.cli.options import AsJson, Jobs, Quiet, Seed, SettingsFile, Verbose
+from pliant.cli.options import AsJson, Jobs, Quiet, Seed, SettingsFile, Verbose, check_target
 from pliant.cli.starts import (
     DetectorOption,
     EveryBox,
@@ -22,7 +22,10 @@ from pliant.cli.starts import (
 )
 
 if TYPE_CHECKING:
+    from pliant.arrays import Float64
+    from pliant.data.dataset import Dataset
     from pliant.evaluation import Evaluation, FitRecord, Search
+    from pliant.model import Model
 
 
 class EvaluatedStart(StrEnum):
@@ -71,6 +74,15 @@ def evaluate(
         Path | None,
         typer.Option("--output", "-o", help="Write every fit to this file: .parquet, .csv or .json."),
     ] = None,
+    draw: Annotated[
+        Path | None, typer.Option(help="Draw the curves of cumulative errors to this file: png, svg or pdf.")
+    ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write an HTML page that stands alone: curves, errors of every landmark, best and worst fits."
+        ),
+    ] = None,
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
@@ -100,6 +112,10 @@ def evaluate(
         announce_compiling()
     if output is not None:
         _check_output(output)
+    if draw is not None:
+        check_target("--draw", draw, (".png", ".svg", ".pdf"))
+    if report is not None:
+        check_target("--report", report, (".html", ".htm"))
     if start is EvaluatedStart.NOISE and any((tries, detector, every_box, fallback)):
         raise ValueError("--tries, --detector, --every-box and --fallback find starts: say how with --start.")
     every = [entry.name for entry in pliant.catalogue()]
@@ -118,11 +134,12 @@ def evaluate(
         )
         if verbose and not silent:
             typer.echo(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
+    dataset = pliant.load_dataset(*sources)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
         done = evaluation.evaluate_fits(
             loaded,
-            pliant.load_dataset(*sources),
+            dataset,
             names,
             start=where,
             noise=noise,
@@ -140,6 +157,13 @@ def evaluate(
         typer.secho(str(warning.message), fg="yellow", err=True)
     if output is not None:
         write_records(output, done.records)
+    if draw is not None:
+        from pliant.plots import plot_ced
+
+        plot_ced(_errors(done.records)).savefig(draw)
+    if report is not None:
+        about = {"model": model, "start": start, "noise": noise, "points": points, "seed": seed}
+        report.write_text(_page(done, dataset, loaded, sources, about), encoding="utf-8")
     if as_json:
         typer.echo(json.dumps(_outcome(done), indent=2))
     else:
@@ -148,6 +172,51 @@ def evaluate(
         _print(done.rows)
         if output is not None and not quiet:
             typer.echo(f"wrote {len(done.records)} fits to {output}")
+        for written in (draw, report):
+            if written is not None and not quiet:
+                typer.echo(f"wrote {written}")
+
+
+def _errors(records: Sequence[FitRecord]) -> dict[str, Float64]:
+    """The errors `(k,)` of each algorithm, where the object was found."""
+    import numpy as np
+
+    errors: dict[str, list[float]] = {}
+    for record in records:
+        if record.found:
+            errors.setdefault(record.algorithm, []).append(record.error)
+    return {algorithm: np.array(some) for algorithm, some in errors.items()}
+
+
+def _page(
+    done: Evaluation, dataset: Dataset, model: Model, sources: Sequence[str], about: dict[str, object]
+) -> str:
+    import numpy as np
+
+    from pliant.report import Evaluated, evaluation_page
+
+    samples = {sample.name: sample for sample in dataset}
+    milliseconds = {row["algorithm"]: row["ms"] for row in done.rows}
+    fits, shown = {}, []
+    for algorithm, errors in _errors(done.records).items():
+        shown = [record for record in done.records if record.algorithm == algorithm and record.found]
+        fits[algorithm] = Evaluated(
+            errors,
+            np.array([record.distances for record in shown]),
+            [record.points for record in shown],
+            milliseconds[algorithm],
+        )
+    lead = f"{len(shown)} fits of {len({record.image for record in shown})} images of {', '.join(sources)}."
+    return evaluation_page(
+        fits,
+        title=f"How well {Path(str(about['model'])).name} fits",
+        lead=lead if done.search is None else f"{lead} {search_line(done.search)}",
+        mean=model.levels[-1].shape.mean,
+        images=[samples[record.image] for record in shown],
+        names=[Path(record.image).name for record in shown],
+        truths=[samples[record.image].points() for record in shown],
+        settings=about,
+    )
 
 
 def search_line(search: Search) -> str:

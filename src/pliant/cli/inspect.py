@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pliant.cli.options import AsJson, Quiet
+from pliant.cli.options import AsJson, Quiet, check_target
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,9 +43,9 @@ def inspect(
     if what is not None and draw is None:
         raise ValueError(f"--what {what}: name the file to draw it to with --draw.")
     if draw is not None:
-        _check_target("--draw", draw, (".png", ".svg", ".pdf"))
+        check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
-        _check_target("--report", report, (".html", ".htm"))
+        check_target("--report", report, (".html", ".htm"))
     loaded = pliant.load(model)
     if as_json:
         typer.echo(json.dumps(describe(loaded), indent=2))
@@ -61,13 +61,6 @@ def inspect(
         for file in (draw, report):
             if file is not None:
                 typer.echo(f"wrote {file}")
-
-
-def _check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:
-    if file.suffix.lower() not in endings:
-        raise ValueError(f"{option} {file}: the name must end in {', '.join(endings)}.")
-    if not file.parent.is_dir():
-        raise ValueError(f"{option} {file}: the folder {file.parent} does not exist.")
 
 
 def _drawn(model: Model, what: What | None, modes: int) -> Figure:

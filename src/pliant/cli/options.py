@@ -32,7 +32,14 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     table = content.get(command.name or "", {})
     if not isinstance(table, dict) or not table:
         raise typer.BadParameter(f"{path}: there is no table [{command.name}] in this file.")
-    known = {parameter.name for parameter in command.params} - {"settings", "help"}
+    # By the names that options have on the command line: `from` is called `format` inside.
+    inside = {
+        option.lstrip("-").replace("-", "_"): parameter.name
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--") or parameter.param_type_name == "argument"
+    }
+    known = inside.keys() - {"settings", "help"}
     given = {key.replace("-", "_"): _as_typed(value) for key, value in table.items()}
     unknown = sorted(given.keys() - known)
     if unknown:
@@ -40,7 +47,10 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
             f"{path}: [{command.name}] has no setting '{unknown[0].replace('_', '-')}'. "
             f"Known: {', '.join(sorted(str(name).replace('_', '-') for name in known))}."
         )
-    context.default_map = {**(context.default_map or {}), **given}
+    context.default_map = {
+        **(context.default_map or {}),
+        **{str(inside[key]): value for key, value in given.items()},
+    }
     return path
 
 
@@ -78,3 +88,10 @@ def _as_typed(value: Any) -> Any:
     if isinstance(value, list) and value and all(isinstance(item, (int, float)) for item in value):
         return ",".join(map(str, value))
     return value
+
+
+def check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:
+    if file.suffix.lower() not in endings:
+        raise ValueError(f"{option} {file}: the name must end in {', '.join(endings)}.")
+    if not file.parent.is_dir():
+        raise ValueError(f"{option} {file}: the folder {file.parent} does not exist.")

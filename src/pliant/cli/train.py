@@ -26,6 +26,28 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
         "model.pliant"
     ),
+    images: Annotated[
+        str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
+    ] = None,
+    format: Annotated[
+        str, typer.Option("--from", help="Format of landmark files where their content is not to decide.")
+    ] = "",
+    part: Annotated[
+        str | None, typer.Option(help="Train on the rows of a manifest with this in the column split.")
+    ] = None,
+    group_by: Annotated[
+        str | None,
+        typer.Option(help="Regular expression whose first group in an image's name is a person or video."),
+    ] = None,
+    hold_out: Annotated[
+        float,
+        typer.Option(
+            help="Share of the samples, whole groups, to keep from training; they are listed beside the model, in "
+            "a file for `evaluate` that ends in .held-out.csv.",
+            min=0,
+            max=0.9,
+        ),
+    ] = 0.0,
     size: Annotated[float, typer.Option(help="Size of the object at scale 1, in pixels.")] = 150,
     scales: Annotated[str, typer.Option(help="Levels from coarse to fine.")] = "0.5,1",
     shape_modes: Annotated[
@@ -54,6 +76,13 @@ def train(
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
+    detector: Annotated[
+        str,
+        typer.Option(
+            help="Learn where the object is in a detector's boxes: haar-face, your own as file.py:function, none, "
+            "or auto, which is haar-face if it finds the object."
+        ),
+    ] = "auto",
     memory_gb: Annotated[
         float, typer.Option(help="Gigabytes for samples; beyond that they are streamed.")
     ] = 2.0,
@@ -95,6 +124,11 @@ def train(
     used: dict[str, Any] = {
         "sources": sources,
         "output": output,
+        "images": images,
+        "from": format or None,
+        "part": part,
+        "group_by": group_by,
+        "hold_out": hold_out,
         "size": size,
         "scales": numbers("--scales", scales),
         "shape_modes": numbers("--shape-modes", shape_modes),
@@ -106,6 +140,7 @@ def train(
         "pairs": pairs,
         "missing": missing,
         "skip_invalid": skip_invalid,
+        "detector": detector,
         "memory_gb": memory_gb,
         "confidence": confidence,
         "licence": licence,
@@ -114,7 +149,12 @@ def train(
     if verbose and not as_json:
         for name, value in used.items():
             typer.echo(f"{name.replace('_', '-')}: {value}", err=True)
-    dataset = pliant.load_dataset(*sources)
+    dataset = pliant.load_dataset(*sources, images=images, format=format)
+    dataset = dataset if part is None else dataset.part(part)
+    dataset = dataset if group_by is None else dataset.grouped(group_by)
+    held = None
+    if hold_out:
+        dataset, held = dataset.split(hold_out, seed)
     if dry_run:
         _say_plan(dataset, output, as_json)
         return
@@ -129,6 +169,7 @@ def train(
         "mirror": mirror if pairs is None else _read_numbers(pairs, 2),
         "missing": missing,
         "skip_invalid": skip_invalid,
+        "detector": None if detector == "none" else detector,
         "memory_gb": memory_gb,
         "jobs": jobs,
         "progress": False if silent else None,
@@ -150,6 +191,8 @@ def train(
         elif not silent:
             typer.echo(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", err=True)
     model.save(output)
+    if held is not None:
+        _write_held_out(output.with_suffix(".held-out.csv"), held)
     write_settings(
         output.with_suffix(".toml"),
         "train",
@@ -183,6 +226,24 @@ def _trained(dataset: Dataset, chosen: dict[str, Any]) -> Model:
     for warning in said:
         typer.secho(str(warning.message), fg="yellow", err=True)
     return model
+
+
+def _write_held_out(path: Path, held: Dataset) -> None:
+    """The samples that training has not seen, as a landmark table that `evaluate` reads."""
+    import os
+    from dataclasses import replace
+
+    from pliant.data.annotation import Annotation
+    from pliant.data.formats import write_annotations
+
+    def located(annotation: Annotation, source: object) -> Annotation:
+        if not isinstance(source, (str, Path)):
+            raise ValueError(f"{path}: {annotation.image} is not a file of its own, and cannot be listed.")
+        name = str(source) if "://" in str(source) else Path(os.path.relpath(source, path.parent)).as_posix()
+        return replace(annotation, image=name)
+
+    annotated = [sample for sample in held if sample.points_source is not None]
+    write_annotations(path, [located(sample.annotation(), sample.image_source) for sample in annotated])
 
 
 def _say_plan(dataset: Dataset, output: Path, as_json: bool) -> None:

@@ -82,7 +82,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
     samples: list[Sample] = []
     for beside in by_stem.values():
         pictures = [file for file in beside if ending(file) in images.EXTENSIONS]
-        landmarks = [file for file in beside if ending(file) in endings_beside_images()]
+        landmarks = [file for other in endings_beside_images() for file in beside if ending(file) == other]
         points = landmarks[0] if landmarks else None
         if points is not None and not pictures:
             pictures = [_picture(points, pictures_in)]

@@ -52,8 +52,13 @@ def formats() -> dict[str, Format]:
 
 
 def endings_beside_images() -> tuple[str, ...]:
-    """Endings of the landmark files that lie beside an image of the same name."""
-    return tuple(ending for module in formats().values() if not module.MANY for ending in module.EXTENSIONS)
+    """Endings of the landmark files that lie beside an image of the same name, the likeliest first."""
+    # An array beside an image may be anything: it counts if there is nothing else.
+    beside = sorted(
+        (module for module in formats().values() if not module.MANY),
+        key=lambda module: (module.NAME != "pts", module.NAME == "npy"),
+    )
+    return tuple(ending for module in beside for ending in module.EXTENSIONS)
 
 
 def read_annotations(

@@ -1,0 +1,75 @@
+"""Parquet: a row an object, with the columns image, and lists x and y; `pliant fit` writes such tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.objects import shared_names
+
+NAME = "parquet"
+EXTENSIONS = (".parquet",)
+MANY = True
+
+CONVENTION = Convention(reference="pliant's own: as inside, centres counted from 0")
+VARIANTS: Mapping[str, Convention] = {}
+
+
+def recognises(path: Path, head: bytes) -> bool:
+    """Parquet's first four bytes; a table without these columns gets a sentence when it is read."""
+    return head.startswith(b"PAR1")
+
+
+def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
+    """The rows that have landmarks; those of images that could not be fitted are left out."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        table = parquet.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path}: this Parquet file cannot be read ({error}).") from None
+    missing = [name for name in ("image", "x", "y") if name not in table.column_names]
+    if missing:
+        raise ValueError(f"{path}: there is no column {missing[0]}; landmarks are in image, x and y.")
+    annotations = []
+    for number, row in enumerate(table.to_pylist(), start=1):
+        x, y = row["x"], row["y"]
+        if x is None or y is None:
+            continue
+        if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
+            raise ValueError(f"{path}, row {number}: x and y must be lists of equally many numbers.")
+        points = np.array([x, y], dtype=np.float64).T.reshape(-1, 2)
+        size = (row["width"], row["height"]) if row.get("width") and row.get("height") else None
+        names = tuple(row.get("names") or ())
+        annotations.append(
+            Annotation(
+                str(row["image"]),
+                convention.to_ours(points),
+                names,
+                size=size,
+                group=str(row.get("group") or ""),
+            )
+        )
+    return annotations
+
+
+def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
+    """Write image, x and y, and what else is known; a missing landmark is nan."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    shared_names(path, annotations)
+    columns = {
+        "image": [annotation.image for annotation in annotations],
+        "x": [convention.to_theirs(annotation.points)[:, 0].tolist() for annotation in annotations],
+        "y": [convention.to_theirs(annotation.points)[:, 1].tolist() for annotation in annotations],
+        "width": [annotation.size and annotation.size[0] for annotation in annotations],
+        "height": [annotation.size and annotation.size[1] for annotation in annotations],
+        "names": [list(annotation.names) or None for annotation in annotations],
+        "group": [annotation.group for annotation in annotations],
+    }
+    parquet.write_table(pa.table(columns), path)
