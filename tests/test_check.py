@@ -129,6 +129,11 @@ def folder(tmp_path_factory):
     return folder
 
 
+def test_few_samples_are_not_compared(good):
+    few = with_points(good[:10], 5, lambda points: points[::-1])
+    assert suspects_of(few) == []
+
+
 class TestCommand:
     def check(self, *arguments, code):
         done = CliRunner().invoke(app, ["check", *map(str, arguments)])

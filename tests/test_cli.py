@@ -126,3 +126,19 @@ double(1), triple(1), double(1)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.count("compiling for this machine") == 1
+
+
+def test_mirrored_and_completed(folder, tmp_path):
+    (tmp_path / "pairs.txt").write_text("0 16\n1,15\n")
+    file, incomplete = tmp_path / "m.pliant", tmp_path / "incomplete"
+    write_faces(incomplete, 1, seed=5, image_size=96)
+    lines = (incomplete / "face-0000.pts").read_text().splitlines()
+    (incomplete / "face-0000.pts").write_text("\n".join([*lines[:10], "nan nan", *lines[11:]]))
+    done = run("train", folder, incomplete, "-o", file, *SMALL, ok=False)
+    assert "face-0000.jpg: landmarks 7 are missing; training with --missing complete" in done.stderr
+    pairs = ("--pairs", tmp_path / "pairs.txt")
+    run("train", folder, incomplete, "-o", file, *SMALL, *pairs, "--missing", "complete")
+    provenance = pliant.load(file).provenance
+    assert [provenance[key] for key in ("samples", "mirrored", "completed_landmarks")] == [23, 23, 1]
+    done = run("train", folder, "-o", file, "--missing", "ignore", ok=False)
+    assert "--missing is refuse or complete, not 'ignore'" in done.stderr

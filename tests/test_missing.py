@@ -56,7 +56,7 @@ def test_known_landmarks_are_not_touched(rng):
 
 
 def test_faces_are_completed_better_than_by_the_mean(rng):
-    shapes = np.array([sample.points() for sample in faces(80, seed=6, image_size=64)])
+    shapes = np.array([sample.points() for sample in faces(50, seed=6, image_size=64)])
     incomplete, hidden = without(rng, shapes, 0.2)
     mean, _ = generalised_procrustes(shapes)
     by_mean = np.array(

@@ -46,10 +46,12 @@ def check(
 ) -> None:
     """Check every sample of a data set, and point out those that look wrong.
 
-    Problems make a sample unusable: images that cannot be read, landmarks outside the image. Suspects are
-    valid samples that a person should look at: landmarks where the other samples do not have them, left and
-    right swapped, an object far larger or otherwise turned than the rest, an image that is blank or the same as
-    another. The exit code is 0 if there are neither, and 3 otherwise.
+    Problems make a sample unusable: an image that cannot be read,
+    landmarks outside the image. Suspects are valid samples that a person
+    should look at: landmarks where the other samples do not have them, left
+    and right swapped, an object far larger than the rest or turned another
+    way, an image that is blank or the same as another. The exit code is 0 if
+    there are neither, and 3 otherwise.
     """
     import json
 
@@ -126,6 +128,8 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
     from rich.console import Console
     from rich.table import Table
 
+    from pliant.data.suspects import FEWEST
+
     for problem in problems:
         typer.secho(problem, fg="red")
     if suspects:
@@ -138,6 +142,8 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
         Console().print(table)
         if len(suspects) > _SHOWN:
             typer.echo(f"and {len(suspects) - _SHOWN} more: --json lists all")
+    if len(dataset) < FEWEST:
+        typer.echo(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
     if lacking:
         typer.echo(f"{lacking} samples lack landmarks: train with --missing complete")
     found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

@@ -47,10 +47,11 @@ def convert(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Convert landmarks to another format, coordinates included: each format counts pixels in its own way.
+    """Convert landmarks from one format to another, exactly.
 
-    What is written is read again and compared; what the format could not hold is said. A file that cannot be
-    converted does not stop the others: it is listed, and the exit code is 3.
+    What is written is read again and compared; what the format could not
+    hold is said. A file that cannot be converted does not stop the others:
+    it is listed, and the exit code is 3.
     """
     import json
 

@@ -24,6 +24,9 @@ from pliant.threads import one_blas_thread
 
 CHECKS = ("order", "shape", "size", "rotation", "blank", "duplicate")
 
+FEWEST = 20
+"""So many samples tell what is usual; among fewer, images alone are looked at."""
+
 _FOLDS = 10
 _VARIANCE = 0.95
 _LANDMARK, _SHAPE = 6.5, 2.7
@@ -65,26 +68,24 @@ def find_suspects(
     jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
 ) -> list[Suspect]:
-    """Suspicious samples, the worst first; `skip` names checks to leave out. Fewer than ten samples say nothing."""
+    """Suspicious samples, the worst first; `skip` names checks to leave out."""
     unknown = sorted(set(skip) - set(CHECKS))
     if unknown:
         raise ValueError(f"there is no check '{unknown[0]}'. Known: {', '.join(CHECKS)}.")
-    if len(valid.dataset) < _FOLDS:
+    if not len(valid.dataset):
         return []
     shapes = complete(valid.points)
     found: list[Suspect] = []
-    with one_blas_thread():
-        mean, _ = generalised_procrustes(shapes)
-        disordered = list(_order(valid.dataset, shapes, mean))
-        if "order" not in skip:
+    if len(shapes) >= FEWEST:
+        with one_blas_thread():
+            mean, _ = generalised_procrustes(shapes)
+            disordered = list(_order(valid.dataset, shapes, mean))
             found += disordered
-        if "shape" not in skip:
-            known = ~np.isnan(valid.points[:, :, 0])
-            found += _shape(valid.dataset, shapes, known, {suspect.number for suspect in disordered})
-    if "size" not in skip:
-        found += _size(valid.dataset, shapes)
-    if "rotation" not in skip:
-        found += _rotation(valid.dataset, shapes, mean)
+            if "shape" not in skip:
+                known = ~np.isnan(valid.points[:, :, 0])
+                found += _shape(valid.dataset, shapes, known, {suspect.number for suspect in disordered})
+        found += [*_size(valid.dataset, shapes), *_rotation(valid.dataset, shapes, mean)]
+        found = [suspect for suspect in found if suspect.check not in skip]
     if "blank" not in skip or "duplicate" not in skip:
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             pictures = []
