@@ -1,9 +1,11 @@
 """The commands as a user runs them: in a process of their own."""
 
 import json
+import re
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import pytest
 
@@ -142,3 +144,41 @@ def test_mirrored_and_completed(folder, tmp_path):
     assert [provenance[key] for key in ("samples", "mirrored", "completed_landmarks")] == [23, 23, 1]
     done = run("train", folder, "-o", file, "--missing", "ignore", ok=False)
     assert "--missing is refuse or complete, not 'ignore'" in done.stderr
+
+
+COMMANDS = (
+    "demo",
+    "train",
+    "fit",
+    "track",
+    "evaluate",
+    "inspect",
+    "convert",
+    "check",
+    "synthetic",
+    "version",
+)
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_reads_at_80_columns(command, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    text = run(*command, "--help").stdout
+    assert max(map(len, text.splitlines())) <= 80
+    # A sentence that is broken where the source breaks it leaves a short line in the middle of a paragraph.
+    described = re.split(r"^(?:Arguments|Options):", text, flags=re.MULTILINE)[0].strip().splitlines()[2:]
+    assert described
+    for line, following in pairwise(described):
+        short = len(line.strip()) < 60 and line.strip() and following.strip()
+        assert not short or line.strip().endswith((".", ":")), line
+    # No command is described by half a sentence.
+    assert "..." not in text.partition("Commands:")[2]
+
+
+def test_version_says_what_is_there():
+    text = run("version", "--verbose").stdout
+    assert pliant.__version__ in text
+    facts = json.loads(run("version", "--json").stdout)
+    assert {"dlib", "coco", "pts", "tps"} <= facts["formats"].keys()
+    assert facts["libraries"]["numpy"]

@@ -22,14 +22,17 @@ from pliant.version import __version__
 
 app = typer.Typer(
     name="pliant",
-    help="Deformable models of any object: train from annotated images, fit to new ones.",
+    help="Deformable models of any object: train on annotated images, fit new ones.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (demo, train, fit, evaluate, inspect, convert, check, synthetic, version):
-    app.command()(command)
+    # A docstring breaks its lines for the source; a terminal breaks them for itself.
+    paragraphs = (command.__doc__ or "").split("\n\n")
+    app.command(help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))(command)
 
 
 def _print_version(wanted: bool) -> None:

@@ -44,7 +44,7 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check every sample of a data set, and point out those that look wrong.
+    """Check a data set, and point out what looks wrong.
 
     Problems make a sample unusable: an image that cannot be read,
     landmarks outside the image. Suspects are valid samples that a person

@@ -23,7 +23,10 @@ def demo(
     count: Annotated[int, typer.Option(help="How many synthetic faces to train on.", min=20)] = 200,
     seed: Annotated[int, typer.Option(help="Another seed gives other faces.", min=0)] = 0,
 ) -> None:
-    """Train a model on synthetic faces, fit it to others, and show both in OUTPUT/index.html."""
+    """Train on synthetic faces, fit others, and show it on a page.
+
+    The page is OUTPUT/index.html; all that it shows is in the folder as well.
+    """
     import pliant
     from pliant.cli.inspect import summarise
     from pliant.synthetic import write_faces

@@ -94,7 +94,7 @@ def evaluate(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Fit annotated images and print how far the fits are from the landmarks.
+    """Say how near fits come to known landmarks.
 
     Errors are mean distances between points, divided by the size of the object. Random starts depend on the seed
     alone, so that rows of different runs can be compared.

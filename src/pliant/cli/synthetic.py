@@ -13,7 +13,10 @@ def synthetic(
     count: Annotated[int, typer.Option(help="How many faces.", min=1)] = 200,
     seed: Annotated[int, typer.Option(help="Another seed gives other faces.", min=0)] = 0,
 ) -> None:
-    """Write synthetic faces with their 68 landmarks: face-0000.jpg, face-0000.pts, ..."""
+    """Write annotated synthetic faces, to try things with.
+
+    They are called face-0000.jpg and face-0000.pts, and so on, and have 68 landmarks.
+    """
     from pliant.synthetic import write_faces
 
     write_faces(folder, count, seed)

@@ -28,7 +28,10 @@ _OPTIONAL = {
 
 
 def version(verbose: Verbose = False, as_json: AsJson = False) -> None:
-    """Say which pliant this is; with --verbose, also on what it runs and what it can read."""
+    """Say which pliant this is, and on what it runs.
+
+    With --verbose: libraries, devices and formats, for a bug report or a methods section.
+    """
     import json
 
     if as_json:

@@ -1,0 +1,118 @@
+"""`pliant train` as a user gives it: settings that repeat a run, hold-outs, confidence, and what is refused."""
+
+import json
+import signal
+import sys
+import tomllib
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import pliant
+from pliant import cli
+from pliant.cli.exits import DONE, ERROR, USAGE
+from pliant.synthetic import write_faces
+
+SMALL = ("--size", 30, "--shape-modes", "2,4", "--detector", "none")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("faces")
+    write_faces(folder, 24, seed=2, image_size=96)
+    return folder
+
+
+@pytest.fixture
+def command(monkeypatch, capsys, tmp_path):
+    """A command in this process and a folder of its own; what it said, and its exit code."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words, code=DONE):
+        monkeypatch.setattr(sys, "argv", ["pliant", *map(str, words)])
+        handler = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return SimpleNamespace(out=said.out, err=said.err)
+
+    return call
+
+
+def test_the_settings_beside_the_model_repeat_it(command, folder, tmp_path):
+    command(
+        "train", folder, "-o", "first.pliant", *SMALL, "--no-confidence", "--licence", 'mine, "really"', "-q"
+    )
+    written = tomllib.loads((tmp_path / "first.toml").read_text())["train"]
+    assert written["size"] == 30
+    assert written["shape-modes"] == [2, 4]
+    assert written["licence"] == 'mine, "really"'
+    command("train", "--settings", "first.toml", "-o", "again.pliant", "-q")
+    command("train", "--settings", "first.toml", "-o", "other.pliant", "--size", 36, "-q")
+    first, again, other = (pliant.load(f"{name}.pliant") for name in ("first", "again", "other"))
+    assert np.array_equal(first.levels[-1].appearance.components, again.levels[-1].appearance.components)
+    assert (dict(again.settings), again.provenance["licence"]) == (dict(first.settings), 'mine, "really"')
+    # What is said on the command line comes before what is in the file.
+    assert other.settings["size"] == 36
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("[train]\nsise = 30\n", "has no setting 'sise'"),
+        ("[fit]\nstart = 'centre'\n", "there is no table [train]"),
+        ("size = = 3", "this is not a TOML file"),
+        (None, "there is no such file"),
+    ],
+)
+def test_wrong_settings_are_wrong_usage(command, folder, tmp_path, content, sentence):
+    if content is not None:
+        (tmp_path / "s.toml").write_text(content)
+    said = command("train", folder, "--settings", "s.toml", code=USAGE).err
+    assert sentence in " ".join(said.replace("│", " ").split())
+
+
+def test_groups_are_held_out_whole_and_can_be_evaluated(command, folder, tmp_path):
+    words = ("train", folder, "-o", "m.pliant", *SMALL, "--no-confidence", "-q")
+    command(*words, "--hold-out", 0.3, "--group-by", r"face-(\d\d\d)\d")
+    table = tmp_path / "m.held-out.csv"
+    held = pliant.load_dataset(table)
+    assert pliant.load("m.pliant").provenance["samples"] == 24 - len(held)
+    assert 2 < len(held) < 16
+    groups = {sample.group for sample in held}
+    # Ten faces share three digits: a group is in the table with all of its faces, or with none.
+    everyone = pliant.load_dataset(folder).grouped(r"face-(\d\d\d)\d")
+    assert len(held) == sum(sample.group in groups for sample in everyone)
+    rows = json.loads(command("evaluate", "m.pliant", table, "--starts", 1, "--json").out)["rows"]
+    assert rows[1]["mean"] < rows[0]["mean"]
+
+
+def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
+    said = command("train", folder, "-o", "m.pliant", *SMALL).out
+    assert "learned how far to trust fits" in said
+    assert pliant.load("m.pliant").confidence.fits > 40
+    said = command("fit", "m.pliant", folder, "-o", "fits", "--start", "centre", "--flag-below", 0.9).out
+    flagged = (tmp_path / "fits" / "flagged.csv").read_text().splitlines()[1:]
+    assert f"{len(flagged)} to look at" in said
+    fits = pliant.read_fits("fits")
+    assert sorted(line.rsplit(",", 1)[0] for line in flagged) == sorted(
+        fits["image"][fits["confidence"] < 0.9]
+    )
+    assert fits["spread"].shape == (24, 68)
+    assert np.all(fits["spread"] > 0)
+    command("train", folder, "-o", "plain.pliant", *SMALL, "--no-confidence", "-q")
+    said = command("fit", "plain.pliant", folder, "-o", "f2", "--flag-below", 0.5, code=ERROR).err
+    assert "knows no confidence" in said
+
+
+def test_dry_run_and_json(command, folder, tmp_path):
+    assert "would train on 24 annotated images of 24" in command("train", folder, "--dry-run").out
+    assert json.loads(command("train", folder, "--dry-run", "--json").out)["annotated"] == 24
+    assert list(tmp_path.iterdir()) == []
+    words = ("train", folder, "-o", "m.pliant", *SMALL, "--no-confidence", "--json")
+    assert json.loads(command(*words).out)["landmarks"] == 68
