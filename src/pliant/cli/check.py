@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, Jobs, Quiet
+from pliant.cli.options import AsJson, From, Images, Jobs, Quiet
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,12 +34,8 @@ def check(
     skip: Annotated[
         str, typer.Option(help="Checks to leave out: order, shape, size, rotation, blank, duplicate.")
     ] = "",
-    format: Annotated[
-        str, typer.Option("--from", help="Format of the landmark files, if their content is not to decide.")
-    ] = "",
-    images: Annotated[
-        str | None, typer.Option(help="Folder of the images that an annotation file names.")
-    ] = None,
+    format: From = "",
+    images: Images = None,
     jobs: Jobs = None,
     as_json: AsJson = False,
     quiet: Quiet = False,

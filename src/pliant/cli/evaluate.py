@@ -11,7 +11,18 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.fit import whole_numbers
-from pliant.cli.options import AsJson, Jobs, Quiet, Seed, SettingsFile, Verbose, check_target
+from pliant.cli.options import (
+    AsJson,
+    From,
+    Images,
+    Jobs,
+    Part,
+    Quiet,
+    Seed,
+    SettingsFile,
+    Verbose,
+    check_target,
+)
 from pliant.cli.starts import (
     DetectorOption,
     EveryBox,
@@ -45,6 +56,9 @@ def evaluate(
         list[str],
         typer.Argument(help="Annotated images: folders, annotation files, manifests, or addresses of such."),
     ],
+    images: Images = None,
+    format: From = "",
+    part: Part = None,
     algorithm: Annotated[
         str, typer.Option(help="Algorithms with commas between them, or 'all' for the paper's 31.")
     ] = "ssd:map-asy:0.2-gn-sch",
@@ -134,7 +148,8 @@ def evaluate(
         )
         if verbose and not silent:
             typer.echo(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
-    dataset = pliant.load_dataset(*sources)
+    dataset = pliant.load_dataset(*sources, images=images, format=format)
+    dataset = dataset if part is None else dataset.part(part)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
         done = evaluation.evaluate_fits(

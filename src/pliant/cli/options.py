@@ -18,6 +18,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON,
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
 
+Images = Annotated[
+    str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
+]
+From = Annotated[
+    str, typer.Option("--from", help="Format of landmark files, where their content is not to decide.")
+]
+Part = Annotated[
+    str | None, typer.Option(help="Take the rows of a manifest that have this in the column split.")
+]
+
+
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     """Take what the file says for what the user did not."""
     if path is None:

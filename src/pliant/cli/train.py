@@ -8,7 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.compiling import announce_compiling
-from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, Seed, SettingsFile, Verbose, write_settings
+from pliant.cli.options import (
+    AsJson,
+    DryRun,
+    From,
+    Images,
+    Jobs,
+    Part,
+    Quiet,
+    Seed,
+    SettingsFile,
+    Verbose,
+    write_settings,
+)
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
@@ -26,15 +38,9 @@ def train(
     output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
         "model.pliant"
     ),
-    images: Annotated[
-        str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
-    ] = None,
-    format: Annotated[
-        str, typer.Option("--from", help="Format of landmark files where their content is not to decide.")
-    ] = "",
-    part: Annotated[
-        str | None, typer.Option(help="Train on the rows of a manifest with this in the column split.")
-    ] = None,
+    images: Images = None,
+    format: From = "",
+    part: Part = None,
     group_by: Annotated[
         str | None,
         typer.Option(help="Regular expression whose first group in an image's name is a person or video."),
