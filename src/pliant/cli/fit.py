@@ -93,9 +93,9 @@ def fit(
 ) -> None:
     """Fit a model to images, and write a table of landmarks.
 
-    The table is OUTPUT/fits.parquet: read it with pliant.read_fits, or convert it. An image that cannot be fitted is
-    a row with the reason, and does not stop the others; the exit code is then 3. Whatever stops the command, each fit
-    that was finished is kept: give the same command again with --resume.
+    The table is OUTPUT/fits.parquet: read it with pliant.read_fits, or convert it. An image that cannot be
+    fitted is a row with the reason, and does not stop the others; the exit code is then 3. Whatever stops the
+    command, each fit that was finished is kept: give the same command again with --resume.
     """
     import time
 
