@@ -209,7 +209,7 @@ class TestEvaluateCommand:
             (("{bare}",), "no image has a landmark file beside it"),
             (("{folder}", "-o", "no/where.json"), "does not exist"),
             (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
-            (("{folder}", "--tries", "2"), "say how with --start"),
+            (("{folder}", "--detector", "haar-face"), "say how with --start"),
         ],
     )
     def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):

@@ -190,17 +190,17 @@ class TestFindStarts:
 
     def test_tries_are_about_the_first_and_the_same_again(self, model, dataset):
         image = dataset[0].image()
-        one = find_starts(model, "placement")(image)
+        one = find_starts(model, "placement", tries=1)(image)
         five = find_starts(model, "placement", tries=5)(image)
         assert one.shape == (1, 68, 2)
         assert_allclose(five[0], one[0])
         assert_allclose(five.mean(axis=(0, 1)), one.mean(axis=(0, 1)))
         assert len({tuple(shape[0]) for shape in five}) == 5
-        assert_allclose(five, find_starts(model, "placement", tries=5)(image))
+        assert_allclose(five, find_starts(model, "placement")(image))
         assert not np.allclose(five, find_starts(model, "placement", tries=5, seed=1)(image))
 
     def test_a_detector_of_one_s_own(self, trained, dataset, knowing):
-        find = find_starts(trained, "detector", detector=knowing)
+        find = find_starts(trained, "detector", detector=knowing, tries=1)
         good = find(dataset[0].image())
         assert normalised_error(good[0], dataset[0].points(), point_subset("all", 68)) < 0.15
         assert find(dataset[5].image()).shape == (1, 68, 2)

@@ -27,7 +27,7 @@ _SMALLEST_FACE = 0.1
 _NEIGHBOURS = 3
 """Detections that must agree. Fewer find a little more, and see faces in curtains."""
 
-_LEARNED_FROM = 64
+_LEARNED_FROM = 100
 """Training images that placements are learned from, spread evenly over all."""
 
 _TASTE = 12

@@ -73,7 +73,7 @@ def evaluate(
         float, typer.Option(help="How far off the random starts are; the paper has 0.05.")
     ] = 0.05,
     starts: Annotated[int, typer.Option(help="Random starts for each image, a fit each.", min=1)] = 3,
-    tries: Tries = None,
+    tries: Tries = 5,
     detector: DetectorOption = None,
     every_box: EveryBox = False,
     fallback: FallbackOption = None,
@@ -130,8 +130,8 @@ def evaluate(
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
         check_target("--report", report, (".html", ".htm"))
-    if start is EvaluatedStart.NOISE and any((tries, detector, every_box, fallback)):
-        raise ValueError("--tries, --detector, --every-box and --fallback find starts: say how with --start.")
+    if start is EvaluatedStart.NOISE and any((detector, every_box, fallback)):
+        raise ValueError("--detector, --every-box and --fallback find starts: say how with --start.")
     every = [entry.name for entry in pliant.catalogue()]
     names = every if algorithm == "all" else [name.strip() for name in algorithm.split(",") if name.strip()]
     loaded = pliant.load(model)

@@ -55,12 +55,7 @@ DetectorOption = Annotated[
         "training."
     ),
 ]
-Tries = Annotated[
-    int | None,
-    typer.Option(
-        help="Starts tried in each image, of which the best fit is kept; 1, but 3 of a scan.", min=1
-    ),
-]
+Tries = Annotated[int, typer.Option(help="Starts tried in each image, of which the best fit is kept.", min=1)]
 EveryBox = Annotated[
     bool, typer.Option("--every-box", help="Try all boxes of the detector, not only its first.")
 ]
@@ -76,7 +71,7 @@ def starter(
     model: Model,
     *,
     detector: str | None = None,
-    tries: int | None = None,
+    tries: int = 5,
     every_box: bool = False,
     fallback: Fallback | None = None,
     seed: int = 0,

@@ -15,7 +15,7 @@ from pliant.placement import IMAGE, Placement, image_box, placed
 
 WAYS = ("auto", "detector", "placement", "scan", "centre")
 
-RELIABLE = 0.2
+RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md."""
 
 _CENTRE = 0.6
@@ -24,8 +24,8 @@ _CENTRE = 0.6
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
 
-_FINDS = 3
-"""Windows of a scan that are fitted further."""
+_TRIES = 5
+"""Starts in an image, if not told otherwise: docs/starts.md has what more and fewer are worth."""
 
 FindStarts = Callable[[Image], Float64]
 """From an image to starts `(k, v, 2)` or one box `(4,)`; a ValueError says why there is none."""
@@ -40,7 +40,7 @@ def find_starts(
     way: str = "auto",
     *,
     detector: str | Detector | None = None,
-    tries: int | None = None,
+    tries: int = _TRIES,
     every_box: bool = False,
     fallback: str | None = None,
     seed: int = 0,
@@ -49,16 +49,16 @@ def find_starts(
 
     `auto` is the detector that the model learned about, else the placement in the training images if that is much
     the same in all, else a scan. `detector` is the one that the model was trained with, if it has no name of its
-    own. With several `tries`, starts are drawn about the first by the learned spread, from `seed`, and a scan gives
-    its best few; without, a scan gives 3, and others 1. Of a detector's boxes the first is taken, which for Haar's
-    is the largest, or `every_box`. `fallback` is another way, for images in which the detector finds nothing.
+    own. Of the `tries`, the first is the most likely start, and the others are drawn about it by the learned
+    spread, from `seed`; a scan gives its best finds. Of a detector's boxes the first is taken, which for Haar's is
+    the largest, or `every_box`. `fallback` is another way, for images in which the detector finds nothing.
     """
-    if tries is not None and tries < 1:
+    if tries < 1:
         raise ValueError(f"tries = {tries!r}: try at least one start.")
     chosen = chosen_way(model, detector) if way == "auto" else way
     if chosen not in WAYS:
         raise ValueError(f"there is no way '{way}' to find a start. Known: {', '.join(WAYS)}.")
-    find = _find(model, chosen, detector, tries or (_FINDS if chosen == "scan" else 1), every_box, seed)
+    find = _find(model, chosen, detector, tries, every_box, seed)
     otherwise = None if fallback is None else find_starts(model, fallback, tries=tries, seed=seed)
 
     def checked(image: Image) -> Float64:

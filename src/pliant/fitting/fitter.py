@@ -155,7 +155,7 @@ class Fitter:
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            # Of several starts, the best at the coarsest level goes on: docs/starts.md has what that costs.
+            # The best of several starts goes on. Hardly anything is lost by that: docs/starts.md.
             groups = [[min(group, key=_badness)] for group in groups]
         return [self._result(state) for [state] in groups]
 

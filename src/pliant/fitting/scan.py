@@ -16,11 +16,11 @@ from pliant.fitting.ranking import relative_costs
 from pliant.model import Model
 from pliant.shape import shape_size
 
-_ALGORITHM = "po-inv-gn"
-_SMALLEST, _LARGEST, _STEP = 0.25, 1.0, 1.25
+_ALGORITHM = "po-asy-gn"
+_SMALLEST, _LARGEST, _STEP = 0.25, 1.0, 1.3
 """Sizes of the object that are tried, of the shorter side of the image, and the factor between them."""
 
-_STRIDE = 0.2
+_STRIDE = 0.25
 """Distance of neighbouring windows, in sizes of the object."""
 
 _SAMPLING = 0.3
