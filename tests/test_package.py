@@ -14,7 +14,7 @@ SOURCE = Path(pliant.__file__).parent
 # From the outside in: a layer may import itself and what stands below it.
 LAYERS = [
     {"cli", "__main__"},
-    {"plots", "synthetic", "evaluation"},
+    {"plots", "synthetic", "evaluation", "tracking"},
     {"fitting", "training", "store"},
     {"kernels"},
     {"model"},

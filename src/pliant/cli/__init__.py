@@ -14,6 +14,7 @@ from pliant.cli.exits import ERROR, INTERRUPTED
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.synthetic import synthetic
+from pliant.cli.track import track
 from pliant.cli.train import train
 from pliant.version import __version__
 
@@ -25,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, evaluate, inspect, synthetic):
+for command in (demo, train, fit, track, evaluate, inspect, synthetic):
     app.command()(command)
 
 
