@@ -69,14 +69,15 @@ class TrackedFrame:
 class Limits:
     """When a fit is not believed.
 
-    `mismatch` above this, or above `rise` times the median of the last `memory` frames that were believed (every
-    lost frame forgets one of them, so that an object may come back in another light); or a size that changed by
-    more than a factor of `growth` from one frame to the next.
+    `mismatch` above this, or above `rise` times the median of the last `memory` frames that were believed; or a
+    size that changed by more than a factor of `growth` from one frame to the next. After `forget` lost frames the median
+    counts no more, so that an object may come back in another light.
     """
 
     mismatch: float = 0.7
     rise: float = 1.35
     memory: int = 50
+    forget: int = 250
     growth: float = 1.25
 
 
@@ -157,8 +158,10 @@ class _Tracker:
     def _one(self, image: Image, past: _Past) -> tuple[FitResult, Event]:
         seconds = 0.0
         if past.last is not None and past.absent == 0:
-            guess = past.last if past.before is None else align(past.before, past.last).apply(past.last)
-            for fitter, start in ((self._quick, guess), (self.fitter, past.last)):
+            attempts = [(self.fitter, past.last)]
+            if past.before is not None:
+                attempts.insert(0, (self._quick, align(past.before, past.last).apply(past.last)))
+            for fitter, start in attempts:
                 result = self._fit(fitter, image, start)
                 seconds += result.seconds
                 if self._believed(result, past, growing=True):
@@ -218,7 +221,8 @@ class _Tracker:
 
     def _after(self, past: _Past, points: Float64, event: Event, mismatch: float) -> _Past:
         if event is Event.LOST:
-            return replace(past, before=None, mismatches=past.mismatches[1:], absent=past.absent + 1)
+            known = past.mismatches if past.absent < self.limits.forget else ()
+            return replace(past, before=None, mismatches=known, absent=past.absent + 1)
         kept = (*past.mismatches, mismatch)[-self.limits.memory :]
         return _Past(points, past.last if event is Event.TRACKED else None, kept)
 

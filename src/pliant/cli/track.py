@@ -349,16 +349,19 @@ def _picture(number: int, image: Image, record: TrackedFrame) -> NDArray[Any]:
         else np.ascontiguousarray(image[:, :, ::-1])
     )
     colour, points = _COLOURS[record.event], record.result.points
+    turn = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    disc = np.stack([np.cos(turn), np.sin(turn)], axis=1)
     if np.isfinite(points).all():
         radius = min(max(1.5, float(shape_size(points)) / 90), 12.0)
-        # Coordinates in 16ths of a pixel; far outside they would overflow.
-        for x, y in np.rint(16 * np.clip(points, -(2**15), 2**15)).astype(int).tolist():
-            cv2.circle(canvas, (x, y), round(16 * (radius + 1)), (0, 0, 0), -1, cv2.LINE_AA, 4)
-            cv2.circle(canvas, (x, y), round(16 * radius), colour, -1, cv2.LINE_AA, 4)
-    scale = max(canvas.shape[0] / 600, 0.4)
-    for ink, width in (((0, 0, 0), 3), (colour, 1)):
+        # Coordinates in 16ths of a pixel; far outside they would overflow. OpenCV's own small circles have corners.
+        for centre in np.clip(points, -(2**15), 2**15):
+            for ink, size in (((0, 0, 0), radius + 1), (colour, radius)):
+                outline = np.rint(16 * (centre + size * disc)).astype(np.int32)
+                cv2.fillConvexPoly(canvas, outline, ink, cv2.LINE_AA, 4)
+    scale = max(canvas.shape[0] / 600, 0.45)
+    thick = max(1, round(1.5 * scale))
+    for ink, width in (((0, 0, 0), thick + 2), (colour, thick)):
         place = (round(12 * scale), round(28 * scale))
         text = f"{number}  {record.event}"
-        thick = max(1, round(width * scale))
-        cv2.putText(canvas, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, ink, thick, cv2.LINE_AA)
+        cv2.putText(canvas, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, ink, width, cv2.LINE_AA)
     return canvas
