@@ -36,6 +36,9 @@ None, no boxes, or a ValueError: there is nothing."""
 DEFAULT_ITERATIONS = 4
 DEFAULT_SAMPLING = 0.25
 
+_RECENT = 10
+"""Frames whose mismatch the next one is compared with."""
+
 __all__ = ["Event", "Find", "Limits", "TrackedFrame", "Video", "read_video", "track"]
 
 
@@ -69,16 +72,16 @@ class TrackedFrame:
 class Limits:
     """When a fit is not believed.
 
-    `mismatch` above this, or above `rise` times the median of the last `memory` frames that were believed; or a
-    size that changed by more than a factor of `growth` from one frame to the next. After `forget` lost frames the median
-    counts no more, so that an object may come back in another light.
+    Always: a `mismatch` above this. From frame to frame: one above `rise` times the median of the last ten, or a size
+    that changed by more than a factor of `growth`. At a restart: a mismatch above `rise` times the median of the
+    last `memory` frames that were believed, and above the worst of them; after as many lost frames these count
+    no more, so that the object may come back in another light.
     """
 
     mismatch: float = 0.7
     rise: float = 1.35
-    memory: int = 50
-    forget: int = 250
     growth: float = 1.25
+    memory: int = 250
 
 
 def track(
@@ -164,7 +167,7 @@ class _Tracker:
             for fitter, start in attempts:
                 result = self._fit(fitter, image, start)
                 seconds += result.seconds
-                if self._believed(result, past, growing=True):
+                if self._believed(result, past, restarted=False):
                     return replace(result, seconds=seconds), Event.TRACKED
         if past.absent % self.look_every:
             return replace(self._nothing("not looked for in this frame."), seconds=seconds), Event.LOST
@@ -174,7 +177,7 @@ class _Tracker:
         for begin in [*starts, *([past.last] if past.absent and past.last is not None else [])]:
             result = self._fit(self.fitter, image, begin)
             seconds += result.seconds
-            if self._believed(result, past, growing=False):
+            if self._believed(result, past, restarted=True):
                 return replace(result, seconds=seconds), Event.RESTARTED
             reason = reason or result.reason or "what was found does not look like the object."
         return replace(self._nothing(reason), seconds=seconds), Event.LOST
@@ -194,16 +197,17 @@ class _Tracker:
         result = fitter.block([image], [start], self.fitter.jobs)[0]
         return replace(result, model=self.fitter.model)
 
-    def _believed(self, result: FitResult, past: _Past, *, growing: bool) -> bool:
+    def _believed(self, result: FitResult, past: _Past, *, restarted: bool) -> bool:
         mismatch, limits = self._mismatch(result), self.limits
         if not result.ok or not mismatch < limits.mismatch:
             return False
-        if past.mismatches and mismatch > limits.rise * float(np.median(past.mismatches)):
+        if restarted or past.last is None:
+            usual = limits.rise * float(np.median(past.mismatches)) if past.mismatches else np.inf
+            return mismatch <= max(usual, *past.mismatches, 0.0)
+        change = float(shape_size(result.points) / shape_size(past.last))
+        if not 1 / limits.growth < change < limits.growth:
             return False
-        if growing and past.last is not None:
-            change = float(shape_size(result.points) / shape_size(past.last))
-            return 1 / limits.growth < change < limits.growth
-        return True
+        return mismatch <= limits.rise * float(np.median(past.mismatches[-_RECENT:]))
 
     def _mismatch(self, result: FitResult) -> float:
         """|i - a|² / |a|² on the pixels that were looked at, from the cost and the appearance parameters."""
@@ -221,7 +225,7 @@ class _Tracker:
 
     def _after(self, past: _Past, points: Float64, event: Event, mismatch: float) -> _Past:
         if event is Event.LOST:
-            known = past.mismatches if past.absent < self.limits.forget else ()
+            known = past.mismatches if past.absent < self.limits.memory else ()
             return replace(past, before=None, mismatches=known, absent=past.absent + 1)
         kept = (*past.mismatches, mismatch)[-self.limits.memory :]
         return _Past(points, past.last if event is Event.TRACKED else None, kept)
