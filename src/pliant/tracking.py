@@ -72,9 +72,9 @@ class TrackedFrame:
 class Limits:
     """When a fit is not believed.
 
-    Always: a `mismatch` above this. From frame to frame: one above `rise` times the median of the last ten, or a size
-    that changed by more than a factor of `growth`. At a restart: a mismatch above `rise` times the median of the
-    last `memory` frames that were believed, and above the worst of them; after as many lost frames these count
+    Always: a `mismatch` above this. From frame to frame: one above `rise` times the median of the last ten, or a
+    size that changed by more than a factor of `growth`. At a restart: one above `rise` times the median of the last
+    `memory` frames that were believed, and above the worst of them; after as many lost frames these count
     no more, so that the object may come back in another light.
     """
 
