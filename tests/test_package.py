@@ -15,7 +15,7 @@ SOURCE = Path(pliant.__file__).parent
 LAYERS = [
     {"cli", "__main__"},
     {"report", "bulk"},
-    {"plots", "synthetic", "evaluation", "calibration"},
+    {"plots", "synthetic", "evaluation", "calibration", "tracking"},
     {"fitting", "training", "store"},
     {"kernels"},
     {"model", "detectors"},

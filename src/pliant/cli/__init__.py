@@ -16,6 +16,7 @@ from pliant.cli.exits import ERROR, INTERRUPTED
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.synthetic import synthetic
+from pliant.cli.track import track
 from pliant.cli.train import train
 from pliant.cli.version import version
 from pliant.version import __version__
@@ -29,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, evaluate, inspect, convert, check, synthetic, version):
+for command in (demo, train, fit, track, evaluate, inspect, convert, check, synthetic, version):
     # A docstring breaks its lines for the source; a terminal breaks them for itself.
     paragraphs = (command.__doc__ or "").split("\n\n")
     app.command(help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))(command)

@@ -5,7 +5,7 @@ chin near y = 1.2. The surface is a height field z(x, y): the face's outline inf
 Gaussian bumps for nose, sockets, cheeks, lips and chin. Points and shading both read that one field.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,6 +160,13 @@ def build_head(identity: Identity, expression: Expression, pose: Pose, size: int
     solid = np.concatenate([rim[: 16 * _CONTOUR_SAMPLES + 1 : _CONTOUR_SAMPLES], surface.lift(frontal[17:])])
     view = _frame(solid @ rotation[:2].T, rotation, pose, size)
     return Head(surface, view, frontal, solid, view.project(solid), view.project(rim))
+
+
+def placed(head: Head, scale: float, offset: Array) -> Head:
+    """The same head, `scale` pixels a head unit large, with its origin at the image point `offset` (2,)."""
+    view = replace(head.view, scale=scale, offset=offset)
+    moved = (head.outline - head.view.offset) * (scale / head.view.scale) + offset
+    return replace(head, view=view, points=view.project(head.solid), outline=moved)
 
 
 def rotation_matrix(pose: Pose) -> Array:

@@ -4,15 +4,18 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from pliant.synthetic.anatomy import build_head
-from pliant.synthetic.canvas import Image, blur, paint
+from pliant.synthetic.anatomy import Head, build_head
+from pliant.synthetic.canvas import Image, Mask, blur, paint
 from pliant.synthetic.features import paint_brows, paint_eyes, paint_mouth, paint_nose
 from pliant.synthetic.glasses import paint_glasses
 from pliant.synthetic.hair import face_mask, grow, paint_back, paint_cap, paint_fringe, paint_locks
 from pliant.synthetic.scene import background, paint_body, paint_ears
 from pliant.synthetic.skin import lit_skin
 from pliant.synthetic.traits import (
+    Expression,
+    Identity,
     Light,
+    Style,
     draw_expression,
     draw_identity,
     draw_light,
@@ -33,8 +36,24 @@ def face(index: int, seed: int = 0, image_size: int = 256) -> tuple[NDArray[np.u
     identity, expression, pose = draw_identity(rng), draw_expression(rng), draw_pose(rng)
     light, style = draw_light(rng), draw_style(rng)
     head = build_head(identity, expression, pose, image_size)
+    image, skin = painted(head, identity, expression, light, style, pose.yaw, rng)
+    return develop(image, exposure_of(image, skin), light, rng), head.points
 
-    image = background(image_size, rng)
+
+def painted(
+    head: Head,
+    identity: Identity,
+    expression: Expression,
+    light: Light,
+    style: Style,
+    yaw: float,
+    rng: Generator,
+) -> tuple[Image, Mask]:
+    """The linear-light picture (s, s, 3) of one head in a room, and where the skin of its face shows.
+
+    As many numbers are drawn for every head: the same generator gives the same room, hair and skin.
+    """
+    image = background(head.view.size, rng)
     hair = grow(head, identity, style, rng)
     skin = lit_skin(head, identity, light, rng)
     paint_back(image, head, hair, style, light)
@@ -49,12 +68,16 @@ def face(index: int, seed: int = 0, image_size: int = 256) -> tuple[NDArray[np.u
     paint_eyes(image, head, identity, expression, light, skin)
     paint_brows(image, head, identity, skin, rng)
     paint_fringe(image, head, hair, style, light)
-    paint_glasses(image, head, style, light, pose.yaw)
-    exposure = float(image[visible.window].mean(axis=2)[visible.alpha > 0.5].mean())
-    return _develop(image, exposure, light, rng), head.points
+    paint_glasses(image, head, style, light, yaw)
+    return image, visible
 
 
-def _develop(image: Image, exposure: float, light: Light, rng: Generator) -> NDArray[np.uint8]:
+def exposure_of(image: Image, skin: Mask) -> float:
+    """How bright a face is in linear light."""
+    return float(image[skin.window].mean(axis=2)[skin.alpha > 0.5].mean())
+
+
+def develop(image: Image, exposure: float, light: Light, rng: Generator) -> NDArray[np.uint8]:
     """Linear light to 8 bits as a camera would: exposure, lens blur, tone curve and noise."""
     # A camera half corrects for how bright the face of mean `exposure` is.
     gain = light.gain * (0.27 / exposure) ** 0.42

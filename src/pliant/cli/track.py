@@ -1,0 +1,369 @@
+"""`pliant track`: landmarks in every frame of a video, as a table and drawn into the video."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pliant.cli.compiling import announce_compiling
+from pliant.cli.exits import INCOMPLETE
+from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, SettingsFile, Verbose
+from pliant.cli.starts import Start, starter
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from pliant.arrays import Float64, Floats, Image
+    from pliant.data.video import Video
+    from pliant.model import Model
+    from pliant.tracking import Find, TrackedFrame
+
+Sink = Callable[[int, "TrackedFrame"], None]
+"""What takes the frames, by their number in the video, as they come."""
+
+_TOGETHER = 250
+"""Rows that are written to the Parquet file at once."""
+
+_OUTPUTS = ("track.parquet", "track.csv", "overlay.mp4", "overlay.avi")
+
+_COLOURS = {"tracked": (66, 228, 240), "restarted": (233, 180, 86), "lost": (0, 94, 213)}
+"""Blue, green, red: Okabe and Ito's yellow, sky blue and vermilion."""
+
+
+def track(
+    model: Annotated[Path, typer.Argument(help="A model file.")],
+    video: Annotated[str, typer.Argument(help="A video, a folder of frames, or a pattern of them.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
+    box: Annotated[
+        str | None,
+        typer.Option(help="Where the object is in the first frame: left,top,right,bottom in pixels."),
+    ] = None,
+    start: Annotated[
+        Start | None,
+        typer.Option(help="How the object is found, at first and when it was lost: see pliant fit --help."),
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "ssd:map-asy:0.2-gn-sch",
+    iterations: Annotated[int, typer.Option(help="Most iterations from frame to frame.", min=1)] = 4,
+    sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 0.25,
+    every: Annotated[int, typer.Option(help="Take every N-th frame only.", min=1)] = 1,
+    look_every: Annotated[
+        int, typer.Option(help="While the object is lost, look for it in every N-th frame.", min=1)
+    ] = 1,
+    overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn in.")] = True,
+    table: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    settings: SettingsFile = None,
+) -> None:
+    """Follow an object through a video.
+
+    OUTPUT gets track.parquet, a row a frame, and overlay.mp4. A frame starts where the last two say that the object will be. If it is hidden or has left, the frame's event is
+    "lost", its points are not numbers, and the object is looked for again. Ctrl-C keeps the frames that are done.
+    """
+    import json
+
+    import pliant
+    from pliant.data.video import read_video
+    from pliant.progress import Progress
+    from pliant.tracking import track as follow
+
+    quiet = quiet or as_json
+    film = read_video(video, every)
+    loaded = pliant.load(model)
+    find = _finder(box, start, film.name, loaded)
+    names = ["track.parquet"] + ["track.csv"] * table + ["overlay.mp4"] * overlay
+    _check_output(output, film)
+    if dry_run:
+        known = "an unknown number of" if film.count is None else str(film.count)
+        typer.echo(f"would track {model} through {known} frames of {film.name}, {film.rate:g} a second")
+        typer.echo(f"would write {', '.join(str(output / name) for name in names)}")
+        return
+    if not quiet:
+        announce_compiling()
+    records = follow(
+        loaded,
+        film,
+        find,
+        algorithm=algorithm,
+        iterations=iterations,
+        sampling=sampling,
+        look_every=look_every,
+        jobs=jobs,
+    )
+    if verbose and not quiet:
+        typer.echo(
+            f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, every {every}. frame"
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    # What an earlier run left is not to be taken for this one's.
+    for name in _OUTPUTS:
+        (output / name).unlink(missing_ok=True)
+
+    events: Counter[str] = Counter()
+    fitting, reason, before, begin = 0.0, "", "", time.perf_counter()
+    with ExitStack() as stack:
+        bar = stack.enter_context(Progress(False if quiet else None))
+        sinks = [stack.enter_context(_parquet(output / "track.parquet"))]
+        if table:
+            sinks.append(stack.enter_context(_csv(output / "track.csv")))
+        if overlay:
+            sinks.append(stack.enter_context(_drawn(output, film.rate)))
+        advance = bar.start("tracking frames", film.count or 0)
+        for record in records:
+            number = record.number * every
+            for sink in sinks:
+                sink(number, record)
+            events[record.event] += 1
+            fitting += record.result.seconds
+            reason = reason or record.result.reason
+            if verbose and not quiet and record.event != before:
+                why = record.result.reason and f": {record.result.reason}"
+                typer.echo(f"frame {number}, {record.seconds:.2f} s, {record.event}{why}", err=True)
+            before = record.event
+            advance()
+    frames = events.total()
+    seconds = time.perf_counter() - begin
+    if events["lost"] == frames:
+        raise ValueError(
+            f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Say with --box "
+            "where it is there."
+        )
+    outcome = {
+        "video": film.name,
+        "frames": frames,
+        "frames_announced": film.count,
+        "tracked": events["tracked"],
+        "restarted": events["restarted"],
+        "lost": events["lost"],
+        "frames_per_second_fitting": round(frames / max(fitting, 1e-9), 1),
+        "frames_per_second": round(frames / seconds, 1),
+        "output": str(output),
+    }
+    if as_json:
+        typer.echo(json.dumps(outcome, indent=2))
+    elif not quiet:
+        _say(outcome)
+    if _ended_early(film, frames):
+        typer.secho(
+            f"{film.name}: the video ended after {frames} of {film.count} frames, and may be damaged",
+            err=True,
+        )
+        raise typer.Exit(INCOMPLETE)
+
+
+def _say(outcome: dict[str, Any]) -> None:
+    found = outcome["tracked"] + outcome["restarted"]
+    typer.echo(f"found the object in {found} of {outcome['frames']} frames; wrote {outcome['output']}")
+    if outcome["restarted"] > 1 or outcome["lost"]:
+        typer.echo(
+            f"started {outcome['restarted']} times, lost in {outcome['lost']} frames: the column event says where"
+        )
+    typer.echo(
+        f"{outcome['frames_per_second']} frames a second with reading and writing, "
+        f"{outcome['frames_per_second_fitting']} fitting alone"
+    )
+
+
+def _finder(box: str | None, start: Start | None, name: str, model: Model) -> Find:
+    """The box at first, and then, if it is given, the start; without either, the default start."""
+    where = starter(start, None, model)
+    corners = None if box is None else _corners(box)
+    if corners is None:
+        return lambda image: where(name, image)
+    if start is None:
+        return lambda image: corners
+    asked = 0
+
+    def find(image: Image) -> Floats:
+        nonlocal asked
+        asked += 1
+        return corners if asked == 1 else where(name, image)
+
+    return find
+
+
+def _corners(box: str) -> Float64:
+    import numpy as np
+
+    try:
+        left, top, right, bottom = (float(part) for part in box.split(","))
+    except ValueError:
+        raise ValueError(f"--box takes left,top,right,bottom, such as 120,80,260,230, not '{box}'.") from None
+    if not (right - left >= 1 and bottom - top >= 1):
+        raise ValueError(f"--box {box} is empty: left must be below right, and top below bottom.")
+    return np.array([left, top, right, bottom])
+
+
+def _check_output(output: Path, film: Video) -> None:
+    """Refuse to replace anything but the files of an earlier run."""
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"{output}: this is a file, and a folder is needed to write to.")
+    for name in _OUTPUTS[1:]:
+        target = output / name
+        ours = (output / "track.parquet").is_file() and target.resolve() != Path(film.name).resolve()
+        if target.exists() and not ours:
+            raise ValueError(f"{target} would be replaced: write to another folder.")
+
+
+def _ended_early(film: Video, frames: int) -> bool:
+    """Whether many frames are missing; containers may count a frame or two that are not there."""
+    return film.count is not None and frames < film.count - max(2, film.count // 100)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[Sink]:
+    """Rows are written in groups; however the block is left, the file can be read afterwards."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = pa.schema(
+        [
+            ("frame", pa.int64()),
+            ("seconds", pa.float64()),
+            ("event", pa.string()),
+            ("status", pa.string()),
+            ("reason", pa.string()),
+            ("cost", pa.float64()),
+            ("mismatch", pa.float64()),
+            ("iterations", pa.int32()),
+            ("x", pa.list_(pa.float32())),
+            ("y", pa.list_(pa.float32())),
+        ]
+    )
+    waiting: list[dict[str, Any]] = []
+    with parquet.ParquetWriter(path, schema) as file:
+
+        def flush() -> None:
+            rows = waiting[:]
+            waiting.clear()
+            if rows:
+                file.write_table(pa.Table.from_pylist(rows, schema))
+
+        def write(number: int, record: TrackedFrame) -> None:
+            x, y = record.result.points.T
+            waiting.append({**_facts(number, record), "x": x, "y": y})
+            if len(waiting) >= _TOGETHER:
+                flush()
+
+        try:
+            yield write
+        finally:
+            flush()
+
+
+@contextmanager
+def _csv(path: Path) -> Iterator[Sink]:
+    import csv
+
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+
+        def write(number: int, record: TrackedFrame) -> None:
+            facts, points = _facts(number, record), record.result.points
+            if file.tell() == 0:
+                rows.writerow([*facts, *(f"{axis}{k}" for k in range(len(points)) for axis in "xy")])
+            known = ["" if value != value else f"{value:.3f}" for value in points.ravel()]
+            rows.writerow([*("" if value != value else value for value in facts.values()), *known])
+
+        yield write
+
+
+def _facts(number: int, record: TrackedFrame) -> dict[str, Any]:
+    result = record.result
+    return {
+        "frame": number,
+        "seconds": round(record.seconds, 6),
+        "event": str(record.event),
+        "status": str(result.status),
+        "reason": result.reason,
+        "cost": result.cost,
+        "mismatch": record.mismatch,
+        "iterations": result.iterations,
+    }
+
+
+@contextmanager
+def _drawn(folder: Path, rate: float) -> Iterator[Sink]:
+    """The video with landmarks: MPEG-4, Motion JPEG where OpenCV cannot write that, or a sentence."""
+    import cv2
+    import numpy as np
+
+    writer: Any = None
+    shown: NDArray[np.uint8] | None = None
+
+    def write(number: int, record: TrackedFrame) -> None:
+        nonlocal writer, shown
+        if record.image is not None:
+            picture = _picture(number, record.image, record)
+            size = (picture.shape[1], picture.shape[0]) if shown is None else (shown.shape[1], shown.shape[0])
+            # OpenCV leaves out frames of another size without a word.
+            shown = (
+                picture if picture.shape[1::-1] == size else np.asarray(cv2.resize(picture, size), np.uint8)
+            )
+        if shown is None:
+            return
+        if writer is None:
+            writer = _opened(folder, rate, (shown.shape[1], shown.shape[0]))
+        writer.write(shown)
+
+    try:
+        yield write
+    finally:
+        if writer is not None:
+            writer.release()
+
+
+def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
+    import cv2
+
+    for name, code in (("overlay.mp4", "mp4v"), ("overlay.avi", "MJPG")):
+        writer = cv2.VideoWriter(str(folder / name), cv2.VideoWriter.fourcc(*code), rate, size)
+        if writer.isOpened():
+            return writer
+    typer.secho("OpenCV can write neither MPEG-4 nor Motion JPEG here: there will be no overlay", err=True)
+    return writer
+
+
+def _picture(number: int, image: Image, record: TrackedFrame) -> NDArray[Any]:
+    """The frame as OpenCV has it, blue first, with the landmarks and what happened."""
+    import cv2
+    import numpy as np
+
+    from pliant.shape import shape_size
+
+    if image.dtype == np.uint16:
+        image = image >> 8
+    elif image.dtype != np.uint8:
+        image = np.rint(255 * image)
+    image = image.astype(np.uint8)
+    canvas = (
+        np.repeat(image[:, :, None], 3, axis=2)
+        if image.ndim == 2
+        else np.ascontiguousarray(image[:, :, ::-1])
+    )
+    colour, points = _COLOURS[record.event], record.result.points
+    turn = np.linspace(0, 2 * np.pi, 16, endpoint=False)
+    disc = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    if np.isfinite(points).all():
+        radius = min(max(1.5, float(shape_size(points)) / 90), 12.0)
+        # Coordinates in 16ths of a pixel; far outside they would overflow. OpenCV's own small circles have corners.
+        for centre in np.clip(points, -(2**15), 2**15):
+            for ink, size in (((0, 0, 0), radius + 1), (colour, radius)):
+                outline = np.rint(16 * (centre + size * disc)).astype(np.int32)
+                cv2.fillConvexPoly(canvas, outline, ink, cv2.LINE_AA, 4)
+    scale = max(canvas.shape[0] / 600, 0.45)
+    thick = max(1, round(1.5 * scale))
+    for ink, width in (((0, 0, 0), thick + 2), (colour, thick)):
+        place = (round(12 * scale), round(28 * scale))
+        text = f"{number}  {record.event}"
+        cv2.putText(canvas, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, ink, width, cv2.LINE_AA)
+    return canvas

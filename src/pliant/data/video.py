@@ -1,0 +1,91 @@
+"""Videos as rows of images: files that OpenCV can read, and folders or patterns of frames."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.arrays import Image
+from pliant.data.images import EXTENSIONS
+from pliant.data.sources import find_images
+
+RATE = 25.0
+"""Frames a second, where a file does not say, and for folders."""
+
+
+@dataclass(frozen=True)
+class Video:
+    """Every `every`-th frame of a video; go through it as often as you like.
+
+    `count` is how many frames there should be (None: the file does not say), and `rate` how many of them make a
+    second, both without those left out. `files` are the frames of a folder.
+    """
+
+    name: str
+    count: int | None
+    rate: float
+    every: int = 1
+    files: tuple[Path, ...] = ()
+
+    def __iter__(self) -> Iterator[Image | Path]:
+        """RGB images `(h, w, 3)`, or the files of a folder, which are not opened here."""
+        return iter(self.files) if self.files else self._decoded()
+
+    def _decoded(self) -> Iterator[Image]:
+        capture = _opened(self.name)
+        try:
+            number = 0
+            while capture.grab():
+                if number % self.every == 0:
+                    good, frame = capture.retrieve()
+                    if not good:
+                        return
+                    yield np.ascontiguousarray(frame[:, :, ::-1])
+                number += 1
+        finally:
+            capture.release()
+
+
+def read_video(path: Path | str, every: int = 1) -> Video:
+    """A video file, a folder of images, or a pattern of them, in the order of the numbers in their names."""
+    if every < 1:
+        raise ValueError(f"every = {every!r}: take every frame (1), every other (2), and so on.")
+    file = Path(path)
+    if not file.is_file() or (file.suffix.lower() in EXTENSIONS and file.suffix.lower() != ".gif"):
+        if not file.exists() and not any(sign in str(path) for sign in "*?["):
+            raise ValueError(f"{path}: there is no such video, and no such folder of frames.")
+        files = sorted(map(Path, find_images([str(path)])), key=_by_number)[::every]
+        return Video(str(path), len(files), RATE / every, every, tuple(files))
+    import cv2
+
+    capture = _opened(str(path))
+    count, rate = capture.get(cv2.CAP_PROP_FRAME_COUNT), capture.get(cv2.CAP_PROP_FPS)
+    begun = capture.grab()
+    capture.release()
+    if not begun:
+        raise ValueError(f"{path}: there is no frame in this video that can be read.")
+    known = -(-int(count) // every) if 0 < count < 1e9 else None
+    return Video(str(path), known, (rate if 0 < rate < 1e5 else RATE) / every, every)
+
+
+def _opened(path: str) -> Any:
+    # What FFmpeg has to say about a damaged file is said by us, once. It reads this when it is loaded.
+    os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+    import cv2
+
+    capture = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
+    if not capture.isOpened():
+        raise ValueError(f"{path}: this is not a video that OpenCV can read, or it is damaged.")
+    return capture
+
+
+def _by_number(file: Path) -> list[tuple[int, str]]:
+    """Frame 2 comes before frame 10."""
+    parts = re.split(r"(\d+)", str(file))
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

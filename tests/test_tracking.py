@@ -1,0 +1,381 @@
+"""Tracking: on videos whose landmarks are known, with losses, restarts and damage; and the command."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+from pyarrow import parquet
+from typer.testing import CliRunner
+
+from pliant.appearance.features import find_feature
+from pliant.appearance.pyramid import feature_view, scale_to_frame
+from pliant.cli import app
+from pliant.data.dataset import dataset_from_arrays
+from pliant.data.video import read_video
+from pliant.fitting.fitter import make_fitter
+from pliant.kernels.reference import bilinear
+from pliant.metrics import normalised_error, point_subset
+from pliant.synthetic.video import face_video, write_video
+from pliant.tracking import Event, Limits, _Tracker, track
+from pliant.training import train
+
+FRAMES, WIDTH = 64, 128
+EVERY = point_subset("all", 68)
+
+
+@pytest.fixture(scope="module")
+def film():
+    """A face that is hidden and leaves, with its truth."""
+    return list(face_video(FRAMES, seed=3, width=WIDTH))
+
+
+@pytest.fixture(scope="module")
+def model(film):
+    """Of this person, so that a small model is enough to tell the face from the room."""
+    seen = [frame for frame in film if frame.visible == 1][::2]
+    dataset = dataset_from_arrays([frame.image for frame in seen], [frame.points for frame in seen])
+    return train(dataset, size=40, shape_modes=(2, 6), licence="synthetic")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("video")
+    write_video(folder, frames=16, seed=3, width=WIDTH)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model_file(model, tmp_path_factory):
+    file = tmp_path_factory.mktemp("model") / "m.pliant"
+    model.save(file)
+    return file
+
+
+def box_of(points):
+    return np.concatenate([points.min(axis=0), points.max(axis=0)])
+
+
+def followed(model, film, **options):
+    """Records of a film, with a detector that knows the truth but sees only what can be seen, and its calls."""
+    asked = []
+    numbers = iter(range(len(film)))
+    current = [0]
+
+    def frames():
+        for frame, current[0] in zip(film, numbers, strict=True):
+            yield frame.image
+
+    def find(image):
+        asked.append(current[0])
+        return box_of(film[current[0]].points) if film[current[0]].visible > 0.6 else None
+
+    return list(track(model, frames(), find, jobs=1, **options)), asked
+
+
+# The synthetic video
+
+
+def test_the_video_is_the_same_every_time_and_another_with_another_seed(film):
+    again = next(face_video(FRAMES, seed=3, width=WIDTH))
+    other = next(face_video(FRAMES, seed=4, width=WIDTH))
+    assert np.array_equal(again.image, film[0].image)
+    assert np.array_equal(again.points, film[0].points)
+    assert np.abs(other.points - film[0].points).max() > 1
+    assert film[0].image.shape == (3 * WIDTH // 4, WIDTH, 3)
+
+
+def test_motion_is_smooth_but_there_is_motion():
+    shapes = np.array([frame.points for frame in face_video(12, seed=3, width=64, interrupted=False)])
+    steps = np.abs(np.diff(shapes, axis=0))
+    assert steps.max() < 0.08 * 64
+    assert np.abs(shapes[-1] - shapes[0]).max() > 0.5
+
+
+def test_the_face_is_hidden_and_leaves_once_each(film):
+    visible = np.array([frame.visible for frame in film])
+    falls = np.flatnonzero((visible[1:] < 0.5) & (visible[:-1] >= 0.5))
+    assert len(falls) == 2
+    assert visible[0] == visible[-1] == 1
+    gone = film[falls[1] + 6]
+    height, width = gone.image.shape[:2]
+    assert gone.visible == 0
+    assert np.all(np.any((gone.points < 0) | (gone.points > (width - 1, height - 1)), axis=1))
+
+
+# Tracking
+
+
+def test_a_face_is_followed_lost_and_found_again(model, film):
+    records, asked = followed(model, film)
+    assert [record.number for record in records] == list(range(FRAMES))
+    assert records[0].event is Event.RESTARTED
+    for record, frame in zip(records, film, strict=True):
+        if record.event is Event.LOST:
+            assert np.isnan(record.result.points).all()
+            assert not record.result.ok
+            assert record.result.reason
+        elif frame.visible == 1:
+            assert normalised_error(record.result.points, frame.points, EVERY) < 0.06
+    found = np.array([record.event is not Event.LOST for record in records])
+    visible = np.array([frame.visible for frame in film])
+    assert found[visible == 1].mean() > 0.9
+    assert not found[visible < 0.1].any()
+    # The detector is asked at first and when the face is lost, and never while it is tracked.
+    assert not {record.number for record in records if record.event is Event.TRACKED} & set(asked)
+
+
+def test_nothing_is_found_in_an_empty_room(model, rng):
+    rooms = [np.full((96, 128), grey, np.uint8) for grey in (0, 128, 255)]
+    rooms.append(rng.integers(0, 256, (96, 128, 3), dtype=np.uint8))
+    records = list(track(model, rooms, lambda image: np.array([40.0, 20, 90, 75]), jobs=1))
+    assert [record.event for record in records] == [Event.LOST] * 4
+
+
+def test_while_lost_it_is_looked_for_every_nth_frame(model, film):
+    asked = []
+    frames = [film[0].image] * 7
+    records = list(track(model, frames, asked.append, look_every=3, jobs=1))
+    assert len(asked) == 3
+    assert {record.event for record in records} == {Event.LOST}
+    assert "not looked for" in records[1].result.reason
+    assert "nothing was found" in records[3].result.reason
+
+
+def test_a_hidden_face_is_found_where_it_was_without_a_detector(model, film):
+    wall = np.full_like(film[0].image, 90)
+    frames = [film[0].image, film[1].image, wall, wall, film[2].image]
+    starts = iter([box_of(film[0].points)])
+    records = list(track(model, frames, lambda image: next(starts, None), jobs=1))
+    events = [record.event for record in records]
+    assert events == [Event.RESTARTED, Event.TRACKED, Event.LOST, Event.LOST, Event.RESTARTED]
+
+
+def test_finders_may_give_boxes_shapes_nothing_or_a_sentence(model, film):
+    image, points = film[0].image, film[0].points
+
+    def outcome(found):
+        def find(image):
+            if isinstance(found, str):
+                raise ValueError(found)
+            return found
+
+        return next(track(model, [image], find, jobs=1))
+
+    single = outcome(box_of(points)).result.points
+    assert np.array_equal(outcome(np.stack([box_of(points), np.zeros(4)])).result.points, single)
+    assert outcome(points).event is Event.RESTARTED
+    assert outcome(np.empty((0, 4))).event is Event.LOST
+    assert outcome("no face in sight.").result.reason == "no face in sight."
+    assert "a start is a shape" in outcome(np.zeros(3)).result.reason
+
+
+def test_a_frame_that_cannot_be_read_is_lost_and_the_next_goes_on(model, film, tmp_path):
+    broken = tmp_path / "broken.png"
+    broken.write_text("no image")
+    frames = [film[0].image, broken, film[1].image]
+    records = list(track(model, frames, lambda image: box_of(film[0].points), jobs=1))
+    assert [record.event for record in records] == [Event.RESTARTED, Event.LOST, Event.RESTARTED]
+    assert "broken.png" in records[1].result.reason
+    assert records[1].image is None
+
+
+def test_a_sudden_change_of_size_is_not_believed(model, film):
+    frames = [film[0].image, film[0].image]
+    find = lambda image: box_of(film[0].points)  # noqa: E731
+    strict = replace(Limits(), growth=1.0)
+    assert [r.event for r in track(model, frames, find, limits=strict, jobs=1)][1] is Event.RESTARTED
+    assert [r.event for r in track(model, frames, find, jobs=1)][1] is Event.TRACKED
+
+
+@pytest.mark.parametrize("sampling", [1.0, 0.3])
+@pytest.mark.parametrize(
+    "algorithm", ["ssd:map-asy:0.2-gn-sch", "ssd-inv-gn-sch", "po:0-for-gn", "po-asy-gn", "po:map-inv-gn"]
+)
+def test_mismatch_is_what_the_pixels_say(model, film, algorithm, sampling):
+    """From cost and parameters alone, it is |i - a|² / |a|² of the image warped to where the fit ended."""
+    fitter = make_fitter(model, algorithm=algorithm, sampling=sampling, jobs=1, trace=False)
+    result = fitter.block([film[0].image], [box_of(film[0].points)])[0]
+    level, subspace, problem = fitter.prepared[-1]
+    # The view of the last level: where its fit began does not matter for a few pixels of margin.
+    feature = find_feature(level.features)
+    scale = scale_to_frame(level.shape.mean, result.points)
+    view = feature_view(film[0].image, result.points, scale, feature, 12)
+    explained = problem.kernel.appearance([view.pixels], view.to_view(result.points)[None])[0]
+    pixels = (
+        np.arange(len(level.motion.frame.pixels)) if sampling == 1 else level.motion.frame.sample(sampling)
+    )
+    warped = bilinear(view.pixels, level.motion.positions(view.to_view(result.points)))[pixels].ravel()
+    modelled = subspace.mean + explained @ subspace.basis
+    expected = np.sum((warped - modelled) ** 2) / np.sum(modelled**2)
+    found = _Tracker(fitter, lambda image: None, 4, 1, Limits())._mismatch(result)
+    # The features are computed at a slightly other scale than in the fit, and a prior pulls at c.
+    assert found == pytest.approx(expected, rel=0.2)
+
+
+def test_a_model_of_one_level_tracks_as_well(model, film):
+    single = replace(model, levels=model.levels[-1:])
+    records, _ = followed(single, film[:5])
+    assert [record.event for record in records][1:] == [Event.TRACKED] * 4
+    assert records[1].result.model is single
+
+
+def test_the_guess_moves_on_as_the_object_did(model, film):
+    """A picture that slides by 7 pixels a frame is followed without a restart, and much nearer than 7 pixels."""
+    wide = np.pad(film[0].image, ((0, 0), (60, 60), (0, 0)), mode="edge")
+    frames = [wide[:, 60 - 7 * k : 60 - 7 * k + WIDTH] for k in range(5)]
+    records = list(track(model, frames, lambda image: box_of(film[0].points), jobs=1))
+    assert [record.event for record in records][1:] == [Event.TRACKED] * 4
+    moved = records[4].result.points - records[0].result.points
+    assert np.abs(moved - (28, 0)).max() < 1.5
+
+
+def test_what_cannot_work_is_said_at_once(model):
+    with pytest.raises(ValueError, match="rho below 1"):
+        track(model, [], lambda image: None, algorithm="po:1-asy-gn")
+    with pytest.raises(ValueError, match="look_every"):
+        track(model, [], lambda image: None, look_every=0)
+
+
+# Videos
+
+
+def test_a_video_is_read_as_it_was_written(folder):
+    video = read_video(folder / "face.mp4")
+    images = list(video)
+    drawn = [frame.image for frame in face_video(16, seed=3, width=WIDTH)]
+    assert video.count == len(images) == 16
+    assert video.rate == 25
+    assert np.abs(np.array(images).astype(int) - drawn).mean() < 4
+    others = read_video(folder / "face.mp4", every=3)
+    assert others.count == 6
+    assert others.rate == pytest.approx(25 / 3)
+    assert np.array_equal(np.array(list(others)), images[::3])
+
+
+def test_frames_of_a_folder_go_by_their_numbers(tmp_path):
+    for number in (1, 2, 10):
+        cv2.imwrite(str(tmp_path / f"f{number}.png"), np.full((8, 8), number, np.uint8))
+    for source in (tmp_path, f"{tmp_path}/f*.png"):
+        assert [file.stem for file in read_video(source)] == ["f1", "f2", "f10"]
+    assert [file.stem for file in read_video(tmp_path, every=2)] == ["f1", "f10"]
+
+
+def test_what_is_no_video_is_said(tmp_path):
+    text = tmp_path / "a.mp4"
+    text.write_text("no video")
+    with pytest.raises(ValueError, match="not a video that OpenCV can read"):
+        read_video(text)
+    with pytest.raises(ValueError, match="there is no such video"):
+        read_video(tmp_path / "none.mp4")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="no images in this folder"):
+        read_video(tmp_path / "empty")
+
+
+# The command
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "pliant", "track", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_the_command_writes_a_table_and_an_overlay(model_file, folder, film, tmp_path):
+    out = tmp_path / "out"
+    first = next(face_video(16, seed=3, width=WIDTH))
+    box = ",".join(f"{value:.0f}" for value in box_of(first.points))
+    done = run(model_file, folder / "face.mp4", "-o", out, "--box", box, "--csv", "--json", "--every", 2)
+    assert done.returncode == 0, done.stderr
+    outcome = json.loads(done.stdout)
+    assert outcome["frames"] == 8
+    assert outcome["tracked"] + outcome["restarted"] + outcome["lost"] == 8
+    rows = parquet.read_table(out / "track.parquet").to_pylist()
+    assert [row["frame"] for row in rows] == list(range(0, 16, 2))
+    assert rows[1]["seconds"] == pytest.approx(0.08)
+    assert rows[0]["event"] == "restarted"
+    points = np.stack([rows[0]["x"], rows[0]["y"]], axis=1)
+    assert normalised_error(points, first.points, EVERY) < 0.06
+    lines = (out / "track.csv").read_text().splitlines()
+    assert len(lines) == 9
+    assert lines[0].endswith("x67,y67")
+    overlay = list(read_video(out / "overlay.mp4"))
+    assert len(overlay) == 8
+    # Landmarks were drawn over the face, and nowhere else but in the corner.
+    changed = np.abs(overlay[0].astype(int) - first.image).max(axis=2) > 90
+    assert changed[30:].sum() > 68
+    assert not changed[30:, : int(first.points[:, 0].min()) - 6].any()
+    assert "would be replaced" in run(model_file, out / "overlay.mp4", "-o", out).stderr
+
+
+def test_wrong_input_gets_sentences(model_file, folder, tmp_path):
+    video = folder / "face.mp4"
+    for options, sentence in (
+        ((tmp_path / "none.mp4", "-o", tmp_path / "o"), "there is no such video"),
+        ((video, "-o", tmp_path / "o", "--box", "1,2,3"), "--box takes left,top,right,bottom"),
+        ((video, "-o", video), "this is a file, and a folder is needed"),
+        ((video, "-o", tmp_path / "o", "--box", "1,1,4,4"), "found in none of 16 frames"),
+    ):
+        done = CliRunner().invoke(app, ["track", *map(str, (model_file, *options))])
+        assert isinstance(done.exception, ValueError)
+        assert sentence in str(done.exception)
+    plan = CliRunner().invoke(
+        app, ["track", *map(str, (model_file, video, "-o", tmp_path / "new", "--dry-run"))]
+    )
+    assert "16 frames" in plan.stdout
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_video_that_ends_early_keeps_what_was_done(model_file, tmp_path):
+    """The index of an AVI that is cut off still promises all frames."""
+    whole, cut = tmp_path / "whole.avi", tmp_path / "cut.avi"
+    writer = cv2.VideoWriter(str(whole), cv2.VideoWriter.fourcc(*"MJPG"), 25, (WIDTH, 96))
+    film = list(face_video(12, seed=3, width=WIDTH, interrupted=False))
+    for frame in film:
+        writer.write(np.ascontiguousarray(frame.image[:, :, ::-1]))
+    writer.release()
+    content = whole.read_bytes()
+    cut.write_bytes(content[: len(content) // 2])
+    box = ",".join(f"{value:.0f}" for value in box_of(film[0].points))
+    done = run(model_file, cut, "-o", tmp_path / "out", "--no-overlay", "--box", box)
+    rows = parquet.read_table(tmp_path / "out" / "track.parquet").num_rows
+    assert 3 <= rows < 10
+    assert done.returncode == 3, done.stderr
+    assert f"ended after {rows} of 12 frames" in done.stderr
+
+
+def test_ctrl_c_leaves_a_table_that_can_be_read(model_file, folder, tmp_path):
+    frames = tmp_path / "frames"
+    frames.mkdir()
+    image = next(iter(read_video(folder / "face.mp4")))
+    cv2.imwrite(str(frames / "0.png"), image)
+    for number in range(1, 4000):
+        (frames / f"{number}.png").hardlink_to(frames / "0.png")
+    out = tmp_path / "out"
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pliant", "track", str(model_file), f"{frames}/*.png", "-o", str(out)],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    overlay = out / "overlay.mp4"
+    until = time.monotonic() + 60
+    while not (overlay.exists() and overlay.stat().st_size > 1000) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in said
+    rows = parquet.read_table(out / "track.parquet").num_rows
+    assert 0 < rows < 4000
+    assert len(list(read_video(overlay))) in (rows, rows - 1)
