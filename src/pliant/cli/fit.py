@@ -41,7 +41,7 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
     boxes: Boxes = None,
     start: StartOption = None,
-    tries: Tries = 1,
+    tries: Tries = 5,
     detector: DetectorOption = None,
     every_box: EveryBox = False,
     fallback: FallbackOption = None,

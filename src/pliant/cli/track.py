@@ -66,8 +66,9 @@ def track(
 ) -> None:
     """Follow an object through a video.
 
-    OUTPUT gets track.parquet, a row a frame, and overlay.mp4. A frame starts where the last two say that the object will be. If it is hidden or has left, the frame's event is
-    "lost", its points are not numbers, and the object is looked for again. Ctrl-C keeps the frames that are done.
+    OUTPUT gets track.parquet, a row a frame, and overlay.mp4. A frame starts where the last two say that the
+    object will be. If it is hidden or has left, the frame's event is "lost", its points are not numbers, and the
+    object is looked for again. Ctrl-C keeps the frames that are done.
     """
     import json
 
