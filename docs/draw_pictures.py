@@ -9,12 +9,16 @@ import pliant
 from pliant import plots
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import view
+from pliant.confidence import DEFAULT_BOUND
 from pliant.data.dataset import dataset_from_arrays
 from pliant.fitting.start import perturbed
+from pliant.metrics import normalised_error
 from pliant.shape import shape_size
 from pliant.synthetic import face, faces
 
 PICTURES = Path(__file__).parent / "pictures"
+NOISES = (0.05, 0.1, 0.15)
+EVERY = np.arange(68, dtype=np.int32)
 ALGORITHMS = ("ssd:map-asy:0.2-gn-sch", "po-asy-gn", "po-inv-gn")
 FACE_CONTOURS = [
     range(17),  # jaw
@@ -67,7 +71,7 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
     starts = [perturbed(model, truth, 0.05, rng) for truth in truths]
     fits = {name: pliant.fit(model, images, starts, algorithm=name) for name in ALGORITHMS}
     best = fits[ALGORITHMS[0]]
-    image, truth, result = images[3], truths[3], best[3]
+    image, result = images[3], best[3]
 
     save(plots.plot_overlay(image, result.points, contours=FACE_CONTOURS), "overlay.jpg", 60)
     save(
@@ -94,21 +98,23 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
     points = [fit.points for fit in best]
     save(plots.plot_best_median_worst(images, points, truths, count=4), "best-median-worst.jpg")
 
-    # How far the fits of other faces were off, as an example of a covariance.
-    good = np.argsort(errors[ALGORITHMS[0]])[: count * 3 // 4]
-    off = np.array([(points[k] - truths[k]) / shape_size(truths[k]) for k in good]) * shape_size(truth)
-    covariance = np.einsum("kvi,kvj->vij", off, off) / len(off)
-    save(plots.plot_uncertainty(image, result.points, covariance), "uncertainty.jpg", 70)
+    save(plots.plot_uncertainty(image, result.points, result.covariance), "uncertainty.jpg", 70)
 
 
-def draw_confidence() -> None:
-    """Probabilities that are a little too sure of themselves."""
-    rng = np.random.default_rng(0)
-    evidence = rng.normal(1.0, 2.0, 600)
-    happened = rng.random(600) < 1 / (1 + np.exp(-evidence))
-    probabilities = 1 / (1 + np.exp(-1.6 * evidence))
-    save(plots.plot_reliability(probabilities, happened), "reliability.png")
-    save(plots.plot_roc(probabilities, happened), "roc.png")
+def draw_confidence(model: pliant.Model, count: int = 100) -> None:
+    """Other faces, from starts of which some are hopeless."""
+    made = faces(count, seed=2)
+    truths = [sample.points() for sample in made for _ in NOISES]
+    starts = [
+        perturbed(model, truth, NOISES[k % len(NOISES)], np.random.default_rng(k))
+        for k, truth in enumerate(truths)
+    ]
+    fits = pliant.fit(model, [sample.image() for sample in made for _ in NOISES], starts)
+    errors = [normalised_error(fit.points, truth, EVERY) for fit, truth in zip(fits, truths, strict=True)]
+    scores, good = np.array([fit.confidence() for fit in fits]), np.array(errors) < DEFAULT_BOUND
+    save(plots.plot_reliability(scores, good), "reliability.png")
+    costs = np.array([fit.cost for fit in fits])
+    save(plots.plot_roc({"confidence": scores, "cost alone": -costs}, good), "roc.png")
 
 
 def main() -> None:
@@ -116,10 +122,10 @@ def main() -> None:
     save(draw_features(), "features.png", 90)
     dataset = faces(200)
     save(plots.plot_samples(dataset[:12]), "faces.png", 70)
-    model = pliant.train(dataset)
+    model = pliant.calibrate(pliant.train(dataset), dataset)
     draw_model(model)
     draw_fits(model)
-    draw_confidence()
+    draw_confidence(model)
 
 
 if __name__ == "__main__":
