@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import pliant
+from pliant.cli.starts import Start, describe_start, starter
+from pliant.data.annotation import Annotation
 from pliant.detectors import detected, find_detector, haar_face, learn_placements
 from pliant.fitting.finding import WAYS, chosen_way, find_starts
 from pliant.metrics import normalised_error, point_subset
@@ -244,3 +246,35 @@ class TestFindStarts:
         truth = sample.points() + (100, 70)
         starts = find_starts(model, "scan")(large)
         assert normalised_error(starts[0], truth, point_subset("all", 68)) < 0.15
+
+
+class TestCommandLineStarts:
+    def test_boxes_of_a_landmark_file(self, model, monkeypatch, tmp_path):
+        """Whatever format has them: all boxes of an image, by the longest name that fits."""
+        boxes = {"a.jpg": [[1, 2, 30, 40], [5, 6, 50, 60]], "b\\a.jpg": [[3, 4, 70, 80]], "c.jpg": [None]}
+        annotations = [
+            Annotation(image, np.zeros((0, 2)), box=None if box is None else np.array(box, dtype=float))
+            for image, several in boxes.items()
+            for box in several
+        ]
+        monkeypatch.setattr(pliant.data.formats, "read_annotations", lambda path: annotations)
+        where = starter(None, tmp_path / "boxes.xml", model)
+        image = np.zeros((90, 90), dtype=np.uint8)
+        assert_allclose(where("x/a.jpg", image), boxes["a.jpg"])
+        assert_allclose(where("x/b/a.jpg", image), boxes["b\\a.jpg"])
+        with pytest.raises(ValueError, match="has no box for this image"):
+            where("c.jpg", image)
+        annotations.clear()
+        with pytest.raises(ValueError, match="there are no boxes in this file"):
+            starter(None, tmp_path / "boxes.xml", model)
+        with pytest.raises(ValueError, match="give one of them"):
+            starter(Start.CENTRE, tmp_path / "boxes.xml", model)
+
+    def test_auto_says_what_it_is(self, model):
+        assert describe_start(None, None, model).startswith("detector, chosen by auto (starting error 0.0")
+        assert describe_start(Start.SCAN, None, model) == "scan"
+        assert describe_start(None, None, replace(model, placements=())) == "scan, chosen by auto"
+
+    def test_reasons_name_the_image(self, model):
+        with pytest.raises(ValueError, match="dot.png: 3 x 2 pixels are too few"):
+            starter(None, None, model)("dot.png", np.zeros((2, 3), dtype=np.uint8))

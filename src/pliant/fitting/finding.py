@@ -9,7 +9,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Image
 from pliant.detectors import DETECTORS, Detector, detected, find_detector
-from pliant.fitting.scan import make_scan
+from pliant.fitting.scan import NothingFound, make_scan
 from pliant.model import Model
 from pliant.placement import IMAGE, Placement, image_box, placed
 
@@ -29,10 +29,6 @@ _TRIES = 5
 
 FindStarts = Callable[[Image], Float64]
 """From an image to starts `(k, v, 2)` or one box `(4,)`; a ValueError says why there is none."""
-
-
-class NothingFound(ValueError):
-    """There is nothing in an image that looks like the object; the message is a sentence."""
 
 
 def find_starts(

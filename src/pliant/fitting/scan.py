@@ -31,6 +31,10 @@ _APART = 0.1
 _TOGETHER = 64
 
 
+class NothingFound(ValueError):
+    """There is nothing in an image that looks like the object; the message is a sentence."""
+
+
 def make_scan(model: Model, best: int = 5, jobs: int = 1) -> Callable[[Image], Float64]:
     """A function that finds the `best` starts `(k, v, 2)` in an image, the one with the lowest cost first.
 
@@ -60,7 +64,7 @@ def scan(fitter: Fitter, image: Image, best: int = 5) -> Float64:
         if min(gaps, default=1.0) > _APART:
             chosen.append(shape)
     if not chosen:
-        raise ValueError("the scan found nothing in this image that the model can be fitted to.")
+        raise NothingFound("the scan found nothing in this image that the model can be fitted to.")
     return np.array(chosen)
 
 
@@ -88,8 +92,8 @@ def _one_size(fitter: Fitter, image: Image, size: float) -> tuple[Float64, Float
         done = iterate(problem, [seen.pixels] * len(some), some, coordinates, _ITERATIONS, every_cost=False)
         shapes = level.shape.instance(done.shape_parameters)
         relative = relative_costs(level, [seen.pixels] * len(some), shapes, done.final_costs)
-        well = [status in (Status.CONVERGED, Status.ITERATIONS) for status in done.statuses]
-        costs.append(np.where(well & np.isfinite(relative), relative, np.inf))
+        lost = [status in (Status.DIVERGED, Status.OUTSIDE) for status in done.statuses]
+        costs.append(np.where(np.isfinite(relative) & ~np.array(lost), relative, np.inf))
         ended.append(seen.to_image(shapes))
     return np.concatenate(costs), np.concatenate(ended)
 
