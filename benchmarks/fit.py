@@ -128,6 +128,7 @@ def _fitters(model: pliant.Model, algorithms: list[str]) -> list[Fitter]:
                 stopping=pliant.Stopping(tolerance=0.0),
                 jobs=1,
                 trace=False,
+                confidence=False,
             )
             fitters += [_alike(first, iterations=iterations) for iterations in _ITERATIONS]
     return fitters

@@ -22,8 +22,8 @@ import pliant
 from pliant.appearance.subspace import restrict
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.cost import weigh
-from pliant.fitting.fitter import suited
 from pliant.fitting.loop import Problem, Stopping, iterate
+from pliant.fitting.preparation import suited
 from pliant.kernels.cpu import cpu_kernel
 from pliant.kernels.system import Needs
 from pliant.model import Level

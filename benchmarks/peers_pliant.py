@@ -40,6 +40,7 @@ def fit(task: dict[str, Any]) -> dict[str, Any]:
         stopping=pliant.Stopping(tolerance=0.0),
         jobs=1,
         trace=False,
+        confidence=False,
     )
     images = [pliant.read_image(name) for name in task["images"]]
     work = list(zip(images, np.array(task["starts"]), strict=True))

@@ -145,6 +145,7 @@ def evaluate_fits(
             device=device,
             jobs=jobs,
             trace=False,
+            confidence=False,
         )
         for algorithm in algorithms
     ]

@@ -17,26 +17,25 @@ import numpy as np
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import View, feature_view, scale_to_frame
 from pliant.appearance.subspace import Subspace, restrict
-from pliant.arrays import Float32, Float64, Floats, Image, Int32
+from pliant.arrays import Float64, Floats, Image
 from pliant.confidence import Evidence
 from pliant.data.dataset import Sample
 from pliant.data.images import as_image, read_image
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.composition import Inverse
-from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
+from pliant.fitting.cost import SSD
 from pliant.fitting.evidence import gather
-from pliant.fitting.loop import Iterated, Kernel, Problem, Status, Stopping, iterate, needs_of
-from pliant.fitting.method import GaussNewton
+from pliant.fitting.loop import Iterated, Problem, Status, Stopping, iterate
+from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
 from pliant.fitting.ranking import relative_costs
 from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.start import inside, share_outside, start_candidates
 from pliant.model import Level, Model
-from pliant.motion import Order, PiecewiseAffine
+from pliant.motion import Order
 from pliant.shape import align, shape_size
 from pliant.threads import cores, one_blas_thread
 
 if TYPE_CHECKING:
-    from pliant.kernels.cpu import CpuKernel
+    pass
 
 DEFAULT_ALGORITHM = "ssd:map-asy:0.2-gn-sch"
 """Chosen on images held out of the training sets: docs/results.md."""
@@ -97,7 +96,7 @@ class Fitter:
         pixels = None if self.sampling >= 1 else level.motion.frame.sample(self.sampling)
         cost = self.algorithm.cost
         subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
-        weights = _weights(self.algorithm, level, subspace)
+        weights = weights_of(self.algorithm, level, subspace)
         kernel = make_kernel(self.device, level, subspace, pixels, self.algorithm, weights, self.jobs)
         return (
             level,
@@ -171,11 +170,11 @@ class Fitter:
         views = self._views(level, [state.image for state in states], [state.points for state in states])
         pixels = [view.pixels for view in views]
         p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
-        first = _first_coordinates(problem, subspace, pixels, level.shape.instance(p))
+        first = first_coordinates(problem, subspace, pixels, level.shape.instance(p))
         ended = iterate(problem, pixels, p, first, limit, every_cost=self.keep_trace)
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
-        appearance = _appearance(problem, subspace, ended) if finest else None
+        appearance = appearance_of(problem, subspace, ended) if finest else None
         ranks = relative_costs(level, pixels, shapes, ended.final_costs) if ranked else ended.final_costs
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.points = view.to_image(shapes[k])
@@ -379,63 +378,6 @@ def read(source: ImageSource) -> Image:
     if isinstance(source, (str, Path)):
         return read_image(source)
     return as_image(source)
-
-
-def make_kernel(
-    device: str,
-    level: Level,
-    subspace: Subspace,
-    pixels: Int32 | None,
-    algorithm: Algorithm,
-    weights: Weights,
-    jobs: int,
-) -> Kernel:
-    """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64."""
-    from pliant.kernels.reference import ReferenceKernel
-
-    if device == "reference":
-        return ReferenceKernel(level, subspace, pixels)
-    if not isinstance(level.motion, PiecewiseAffine):
-        # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
-        return ReferenceKernel(level, subspace, pixels, np.float32)
-    from pliant.kernels.cpu import cpu_kernel
-
-    return suited(cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs), algorithm, weights)
-
-
-def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:
-    """The kernel itself, or the one for algorithms whose model stands still."""
-    from pliant.kernels.projected import projected_kernel
-
-    still = isinstance(algorithm.cost, ProjectOut) and isinstance(algorithm.composition, Inverse)
-    if still and isinstance(algorithm.method, GaussNewton) and weights.residual > 0:
-        return projected_kernel(kernel, weights.residual, weights.appearance)
-    return kernel
-
-
-def _weights(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
-    weights = weigh(algorithm.cost, level.shape.eigenvalues, subspace.variances, subspace.noise)
-    if algorithm.cost == SSD("ridge"):
-        # On sampled pixels the coordinates are not the parameters: their variances say what a ridge is there.
-        return replace(weights, appearance_precision=1 / subspace.variances)
-    return weights
-
-
-def _first_coordinates(
-    problem: Problem, subspace: Subspace, pixels: list[Float32], shapes: Float64
-) -> Float64:
-    """The best appearance for the start, if it is an unknown; nothing for project-out."""
-    weights = problem.weights
-    if not weights.solves_appearance:
-        return np.zeros((len(pixels), len(subspace.variances)))
-    best = problem.kernel.appearance(pixels, shapes)
-    return np.asarray(best * weights.residual / (weights.residual + weights.appearance_precision))
-
-
-def _appearance(problem: Problem, subspace: Subspace, ended: Iterated) -> Float64:
-    """The model's appearance parameters `(B, m)`; project-out has them from the image where it ended."""
-    solved = problem.weights.solves_appearance
-    return subspace.model_parameters(ended.coordinates if solved else ended.explained)
 
 
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:

@@ -42,7 +42,13 @@ def make_scan(model: Model, best: int = 5, jobs: int = 1) -> Callable[[Image], F
     """
     coarse = replace(model, levels=model.levels[:1])
     fitter = make_fitter(
-        coarse, algorithm=_ALGORITHM, iterations=_ITERATIONS, sampling=_SAMPLING, jobs=jobs, trace=False
+        coarse,
+        algorithm=_ALGORITHM,
+        iterations=_ITERATIONS,
+        sampling=_SAMPLING,
+        jobs=jobs,
+        trace=False,
+        confidence=False,
     )
     _ = fitter.prepared  # made once, not by every thread
     return lambda image: scan(fitter, image, best)

@@ -1,0 +1,78 @@
+"""What is made of a level before an image is seen, for an algorithm and a device: the weights and the kernel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pliant.appearance.subspace import Subspace
+from pliant.arrays import Float32, Float64, Int32
+from pliant.fitting.algorithm import Algorithm
+from pliant.fitting.composition import Inverse
+from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
+from pliant.fitting.loop import Iterated, Kernel, Problem, needs_of
+from pliant.fitting.method import GaussNewton
+from pliant.model import Level
+from pliant.motion import PiecewiseAffine
+
+if TYPE_CHECKING:
+    from pliant.kernels.cpu import CpuKernel
+
+
+def make_kernel(
+    device: str,
+    level: Level,
+    subspace: Subspace,
+    pixels: Int32 | None,
+    algorithm: Algorithm,
+    weights: Weights,
+    jobs: int,
+) -> Kernel:
+    """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64."""
+    from pliant.kernels.reference import ReferenceKernel
+
+    if device == "reference":
+        return ReferenceKernel(level, subspace, pixels)
+    if not isinstance(level.motion, PiecewiseAffine):
+        # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
+        return ReferenceKernel(level, subspace, pixels, np.float32)
+    from pliant.kernels.cpu import cpu_kernel
+
+    return suited(cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs), algorithm, weights)
+
+
+def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:
+    """The kernel itself, or the one for algorithms whose model stands still."""
+    from pliant.kernels.projected import projected_kernel
+
+    still = isinstance(algorithm.cost, ProjectOut) and isinstance(algorithm.composition, Inverse)
+    if still and isinstance(algorithm.method, GaussNewton) and weights.residual > 0:
+        return projected_kernel(kernel, weights.residual, weights.appearance)
+    return kernel
+
+
+def weights_of(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
+    weights = weigh(algorithm.cost, level.shape.eigenvalues, subspace.variances, subspace.noise)
+    if algorithm.cost == SSD("ridge"):
+        # On sampled pixels the coordinates are not the parameters: their variances say what a ridge is there.
+        return replace(weights, appearance_precision=1 / subspace.variances)
+    return weights
+
+
+def first_coordinates(
+    problem: Problem, subspace: Subspace, pixels: list[Float32], shapes: Float64
+) -> Float64:
+    """The best appearance for the start, if it is an unknown; nothing for project-out."""
+    weights = problem.weights
+    if not weights.solves_appearance:
+        return np.zeros((len(pixels), len(subspace.variances)))
+    best = problem.kernel.appearance(pixels, shapes)
+    return np.asarray(best * weights.residual / (weights.residual + weights.appearance_precision))
+
+
+def appearance_of(problem: Problem, subspace: Subspace, ended: Iterated) -> Float64:
+    """The model's appearance parameters `(B, m)`; project-out has them from the image where it ended."""
+    solved = problem.weights.solves_appearance
+    return subspace.model_parameters(ended.coordinates if solved else ended.explained)
