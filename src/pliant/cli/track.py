@@ -59,7 +59,7 @@ def track(
         int, typer.Option(help="While the object is lost, look for it in every N-th frame.", min=1)
     ] = 1,
     overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn in.")] = True,
-    table: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -83,7 +83,7 @@ def track(
     quiet = quiet or as_json
     film = read_video(video, every)
     find = _finder(box, start, film.name)
-    names = ["track.parquet"] + ["track.csv"] * table + ["overlay.mp4"] * overlay
+    names = ["track.parquet"] + ["track.csv"] * csv + ["overlay.mp4"] * overlay
     _check_output(output, film)
     if dry_run:
         known = "an unknown number of" if film.count is None else str(film.count)
@@ -115,7 +115,7 @@ def track(
     with ExitStack() as stack:
         bar = stack.enter_context(Progress(False if quiet else None))
         sinks = [stack.enter_context(_parquet(output / "track.parquet"))]
-        if table:
+        if csv:
             sinks.append(stack.enter_context(_csv(output / "track.csv")))
         if overlay:
             sinks.append(stack.enter_context(_drawn(output, film.rate)))
