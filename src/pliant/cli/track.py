@@ -67,11 +67,10 @@ def track(
     dry_run: DryRun = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Follow an object through a video: track.parquet, a row a frame, and overlay.mp4.
+    """Follow an object through a video: writes track.parquet, a row a frame, and overlay.mp4.
 
-    A frame starts where the last two say that the object will be. Where it is
-    hidden or has left, the event is "lost", the points are not numbers, and it
-    is looked for again. Ctrl-C keeps the frames that are done.
+    A frame starts where the last two say that the object will be. If it is hidden or has left, the frame's event is
+    "lost", its points are not numbers, and the object is looked for again. Ctrl-C keeps the frames that are done.
     """
     import json
 
