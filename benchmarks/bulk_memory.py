@@ -27,7 +27,7 @@ from pliant.bulk.journal import JOURNAL
 from pliant.synthetic import face, faces
 
 SIZE = 112
-QUICK = ("--algorithm", "po-inv-gn", "--iterations", "8,6")
+QUICK = ("--algorithm", "po-inv-gn", "--iterations", "8,6", "--start", "centre")
 
 
 def make(folder: Path, index: int) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -29,6 +30,9 @@ Sink = Callable[[int, "TrackedFrame"], None]
 
 _TOGETHER = 250
 """Rows that are written to the Parquet file at once."""
+
+_FRAMES_AHEAD = 3
+"""Frames that are read before they are needed, and that may wait to be drawn."""
 
 _OUTPUTS = ("track.parquet", "track.csv", "overlay.mp4", "overlay.avi")
 
@@ -56,7 +60,7 @@ def track(
         int, typer.Option(help="While the object is lost, look for it in every N-th frame.", min=1)
     ] = 1,
     overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn in.")] = True,
-    table: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -81,7 +85,7 @@ def track(
     film = read_video(video, every)
     loaded = pliant.load(model)
     find = _finder(box, start, film.name, loaded)
-    names = ["track.parquet"] + ["track.csv"] * table + ["overlay.mp4"] * overlay
+    names = ["track.parquet"] + ["track.csv"] * csv + ["overlay.mp4"] * overlay
     _check_output(output, film)
     if dry_run:
         known = "an unknown number of" if film.count is None else str(film.count)
@@ -92,18 +96,17 @@ def track(
         announce_compiling()
     records = follow(
         loaded,
-        film,
+        _ahead(film),
         find,
         algorithm=algorithm,
         iterations=iterations,
         sampling=sampling,
         look_every=look_every,
+        rate=film.rate,
         jobs=jobs,
     )
     if verbose and not quiet:
-        typer.echo(
-            f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, every {every}. frame"
-        )
+        typer.echo(f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, 1 frame of {every}")
     output.mkdir(parents=True, exist_ok=True)
     # What an earlier run left is not to be taken for this one's.
     for name in _OUTPUTS:
@@ -114,7 +117,7 @@ def track(
     with ExitStack() as stack:
         bar = stack.enter_context(Progress(False if quiet else None))
         sinks = [stack.enter_context(_parquet(output / "track.parquet"))]
-        if table:
+        if csv:
             sinks.append(stack.enter_context(_csv(output / "track.csv")))
         if overlay:
             sinks.append(stack.enter_context(_drawn(output, film.rate)))
@@ -220,6 +223,16 @@ def _ended_early(film: Video, frames: int) -> bool:
     return film.count is not None and frames < film.count - max(2, film.count // 100)
 
 
+def _ahead(frames: Iterable[Any]) -> Iterator[Any]:
+    """The frames, decoded by another thread while one is fitted."""
+    source, end = iter(frames), object()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, source, end) for _ in range(_FRAMES_AHEAD))
+        while (frame := waiting.popleft().result()) is not end:
+            waiting.append(pool.submit(next, source, end))
+            yield frame
+
+
 @contextmanager
 def _parquet(path: Path) -> Iterator[Sink]:
     """Rows are written in groups; however the block is left, the file can be read afterwards."""
@@ -294,36 +307,45 @@ def _facts(number: int, record: TrackedFrame) -> dict[str, Any]:
 
 @contextmanager
 def _drawn(folder: Path, rate: float) -> Iterator[Sink]:
-    """The video with landmarks: MPEG-4, Motion JPEG where OpenCV cannot write that, or a sentence."""
+    """The video with landmarks, drawn and written by another thread while the next frame is fitted."""
     import cv2
     import numpy as np
 
     writer: Any = None
-    shown: NDArray[np.uint8] | None = None
+    shown: NDArray[Any] | None = None
+    waiting: deque[Future[None]] = deque()
 
-    def write(number: int, record: TrackedFrame) -> None:
+    def draw(number: int, record: TrackedFrame) -> None:
         nonlocal writer, shown
         if record.image is not None:
             picture = _picture(number, record.image, record)
-            size = (picture.shape[1], picture.shape[0]) if shown is None else (shown.shape[1], shown.shape[0])
             # OpenCV leaves out frames of another size without a word.
-            shown = (
-                picture if picture.shape[1::-1] == size else np.asarray(cv2.resize(picture, size), np.uint8)
-            )
+            if shown is not None and picture.shape != shown.shape:
+                picture = np.asarray(cv2.resize(picture, shown.shape[1::-1]))
+            shown = picture
         if shown is None:
             return
         if writer is None:
             writer = _opened(folder, rate, (shown.shape[1], shown.shape[0]))
         writer.write(shown)
 
-    try:
-        yield write
-    finally:
-        if writer is not None:
-            writer.release()
+    def write(number: int, record: TrackedFrame) -> None:
+        waiting.append(pool.submit(draw, number, record))
+        if len(waiting) > _FRAMES_AHEAD:
+            waiting.popleft().result()
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield write
+        finally:
+            while waiting:
+                waiting.popleft().result()
+            if writer is not None:
+                writer.release()
 
 
 def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
+    """A writer of MPEG-4, of Motion JPEG where OpenCV cannot write that, or a sentence."""
     import cv2
 
     for name, code in (("overlay.mp4", "mp4v"), ("overlay.avi", "MJPG")):

@@ -79,7 +79,10 @@ def _opened(path: str) -> Any:
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     import cv2
 
+    logging: Any = cv2.utils.logging
+    level = logging.setLogLevel(logging.LOG_LEVEL_ERROR)
     capture = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
+    logging.setLogLevel(level)
     if not capture.isOpened():
         raise ValueError(f"{path}: this is not a video that OpenCV can read, or it is damaged.")
     return capture
@@ -87,5 +90,5 @@ def _opened(path: str) -> Any:
 
 def _by_number(file: Path) -> list[tuple[int, str]]:
     """Frame 2 comes before frame 10."""
-    parts = re.split(r"(\d+)", str(file))
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    parts = re.split(r"([0-9]+)", str(file))
+    return [(int(part), "") if number % 2 else (-1, part) for number, part in enumerate(parts)]
