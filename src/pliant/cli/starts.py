@@ -150,10 +150,12 @@ def _boxes_of(name: str, source: Path, boxes: dict[PurePath, Float64]) -> Float6
 
 
 def _landmarks_beside(name: str, image: Image) -> Float64:
-    from pliant.data.formats import endings_beside_images, read_landmarks
+    from pliant.data.addresses import as_source, is_file, with_ending
+    from pliant.data.formats import endings_beside_images
+    from pliant.data.loading import annotation_in
 
     for ending in endings_beside_images():
-        beside = Path(name).with_suffix(ending)
-        if beside.is_file():
-            return read_landmarks(beside)
+        beside = with_ending(as_source(name), ending)
+        if is_file(beside):
+            return annotation_in(beside, "", None).points
     raise ValueError(f"{name}: there is no landmark file beside this image to start from.")
