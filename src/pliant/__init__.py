@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pliant.fitting.result import FitResult
     from pliant.model import Model
     from pliant.store import ModelFileError, load
+    from pliant.tracking import read_video, track
     from pliant.training import train
 
 _HOME = {
@@ -47,7 +48,9 @@ _HOME = {
     "read_fits": "pliant.bulk.table",
     "read_image": "pliant.data.images",
     "read_landmarks": "pliant.data.formats",
+    "read_video": "pliant.tracking",
     "register_feature": "pliant.appearance.features",
+    "track": "pliant.tracking",
     "train": "pliant.training",
     "write_landmarks": "pliant.data.formats",
 }
@@ -73,7 +76,9 @@ __all__ = [
     "read_fits",
     "read_image",
     "read_landmarks",
+    "read_video",
     "register_feature",
+    "track",
     "train",
     "write_landmarks",
 ]

@@ -131,9 +131,9 @@ def track(
             reason = reason or record.result.reason
             if verbose and not quiet and record.event != before:
                 why = record.result.reason and f": {record.result.reason}"
-                typer.echo(f"frame {number}, {record.seconds:.2f} s, {record.event}{why}", err=True)
+                bar.say(f"frame {number}, {record.seconds:.2f} s, {record.event}{why}")
             before = record.event
-            advance()
+            advance(failed=record.event == "lost")
     frames = events.total()
     seconds = time.perf_counter() - begin
     if events["lost"] == frames:
