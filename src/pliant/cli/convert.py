@@ -147,7 +147,9 @@ def _read(samples: Iterable[Sample], home: Path | None) -> tuple[list[_Converted
             continue
         size = annotation.size or _size(sample)
         name = _inner_name(sample, annotation) if home is None else _name_from(home, sample, annotation)
-        read.append(_Converted(replace(annotation, image=name, size=size), sample))
+        # Some formats hold the images themselves.
+        located = replace(annotation, image=name, size=size, pixels=sample.image)
+        read.append(_Converted(located, sample))
     return read, problems
 
 
