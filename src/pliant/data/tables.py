@@ -14,6 +14,9 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.objects import without_numbers
 
+csv.field_size_limit(2**31 - 1)
+"""Python stops at 128 KiB, and a kaggle table has a whole image in a field."""
+
 _MISSING = ("", "nan", "na", "n/a", "null", "none")
 _NUMBERED = re.compile(r"([xy])_?(\d+)", re.IGNORECASE)
 _NAMED = re.compile(r"(.+)[_. ]([xy])", re.IGNORECASE)
