@@ -122,9 +122,9 @@ def _draw(folder: Path, kept: dict[float, tuple[Float64, Float64]]) -> None:
 
     errors = np.concatenate([errors for errors, _ in kept.values()])
     scores = np.concatenate([scores[BOUNDS.index(0.04)] for _, scores in kept.values()])
-    plot_reliability(scores, errors < 0.04).savefig(folder / "reliability.svg")
-    plot_roc(scores, errors < 0.04).savefig(folder / "roc.svg")
-    print(f"wrote {folder / 'reliability.svg'} and roc.svg")
+    plot_reliability(scores, errors < 0.04).savefig(folder / "lfpw-reliability.svg")
+    plot_roc(scores, errors < 0.04).savefig(folder / "lfpw-roc.svg")
+    print(f"wrote lfpw-reliability.svg and lfpw-roc.svg to {folder}")
 
 
 if __name__ == "__main__":

@@ -125,7 +125,10 @@ class TestProbability:
     def test_a_model_that_was_not_calibrated_does_not_know(self, model, dataset):
         (fit,) = pliant.fit(model, [dataset[0]], [dataset[0].points()])
         assert np.isnan(fit.confidence())
-        assert fit.covariance is not None
+        assert fit.covariance is None
+        (fit,) = pliant.fit(model, [dataset[0]], [dataset[0].points()], confidence=True)
+        assert np.isnan(fit.confidence())
+        assert fit.covariance.shape == (68, 2, 2)
 
 
 class TestCovariance:

@@ -126,7 +126,7 @@ def _judge(
                 truths.append(truth)
                 yield image, perturbed(model, truth, noise, np.random.default_rng([seed, number, k]))
 
-    fitter = make_fitter(model, algorithm=algorithm, jobs=jobs, trace=False)
+    fitter = make_fitter(model, algorithm=algorithm, jobs=jobs, trace=False, confidence=True)
     fits = ((fit, truths.popleft()) for fit in fit_all(fitter, work()))
     return [_judged(model, fit, truth) for fit, truth in fits if fit.evidence is not None]
 

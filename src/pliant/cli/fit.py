@@ -132,7 +132,6 @@ def fit(
         device=device,
         jobs=jobs,
         trace=False,
-        confidence=loaded.confidence is not None,
     )
     _check_formats(landmarks, annotations)
     decisive = {

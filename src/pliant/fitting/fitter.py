@@ -255,7 +255,7 @@ def fit(
     device: str = "cpu",
     jobs: int | None = None,
     trace: bool = True,
-    confidence: bool = True,
+    confidence: bool | None = None,
 ) -> list[FitResult]:
     """Fit a model to images, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
 
@@ -266,9 +266,9 @@ def fit(
     `iterations` are the most at each level, from coarse to fine (24 and 16 for two levels, as in the
     paper); `sampling` is the share of pixels looked at. `jobs` threads (all cores if not given) fit blocks of
     images side by side. Without a `trace`, no iteration is kept, and `po-inv-gn` is quicker, because it finds its
-    cost at the end alone. Without `confidence`, a fit has neither evidence nor covariance, and saves the time of
-    about one iteration. An image or a start that cannot be used gives a result with the status `failed` and a
-    reason; the others are fitted all the same.
+    cost at the end alone. With `confidence`, which is the default if the model was calibrated, a fit has evidence
+    and covariance, at the price of about one iteration. An image or a start that cannot be used gives a result with
+    the status `failed` and a reason; the others are fitted all the same.
     """
     if isinstance(starts, str):
         from pliant.fitting.finding import find_starts
@@ -339,7 +339,7 @@ def make_fitter(
     device: str = "cpu",
     jobs: int | None = None,
     trace: bool = True,
-    confidence: bool = True,
+    confidence: bool | None = None,
 ) -> Fitter:
     """A fitter with checked settings; the arguments are those of `fit`."""
     levels = len(model.levels)
@@ -367,7 +367,7 @@ def make_fitter(
         device,
         jobs or cores(),
         trace,
-        confidence,
+        model.confidence is not None if confidence is None else confidence,
     )
 
 

@@ -31,7 +31,7 @@ class FitResult:
 
     `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
     iteration, unless it was not asked for. `covariance (v, 2, 2)` says, in square pixels of the image, where the
-    landmarks may be; if the model was not calibrated, it is Gauss-Newton's alone, which is far too sure.
+    landmarks may be, if the model was calibrated; asked for without that, it is Gauss-Newton's alone, too sure by far.
     """
 
     model: Model
