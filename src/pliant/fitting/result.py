@@ -31,7 +31,7 @@ class FitResult:
 
     `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
     iteration, unless it was not asked for. `covariance (v, 2, 2)` says, in square pixels of the image, where the
-    landmarks may be, if the model was calibrated; asked for without that, it is Gauss-Newton's alone, too sure by far.
+    landmarks may be, if the model was calibrated; without that, it is Gauss-Newton's alone, too sure by far.
     """
 
     model: Model
