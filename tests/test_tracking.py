@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import feature_view, scale_to_frame
+from pliant.calibration import calibrate
 from pliant.cli import app
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.video import read_video
@@ -76,6 +77,25 @@ def followed(model, film, **options):
         return box_of(film[current[0]].points) if film[current[0]].visible > 0.6 else None
 
     return list(track(model, frames(), find, jobs=1, **options)), asked
+
+
+def test_a_calibrated_model_is_believed_where_the_common_limit_is_too_strict(model, film):
+    """Here that limit refuses everything: without confidence nothing is found, and with it all that can be seen."""
+    seen = [frame for frame in film if frame.visible == 1]
+    dataset = dataset_from_arrays([frame.image for frame in seen], [frame.points for frame in seen])
+    calibrated = calibrate(model, dataset, images=20, progress=False)
+    strict = Limits(mismatch=0.0)
+    records, _ = followed(model, film[:20], limits=strict)
+    assert {record.event for record in records} == {Event.LOST}
+    records, _ = followed(calibrated, film, limits=strict)
+    found = [record.event is not Event.LOST for record in records]
+    assert np.mean([f for f, frame in zip(found, film, strict=True) if frame.visible == 1]) > 0.8
+    errors = [
+        normalised_error(record.result.points, frame.points, EVERY)
+        for record, frame, f in zip(records, film, found, strict=True)
+        if f
+    ]
+    assert max(errors) < 0.15
 
 
 # The synthetic video

@@ -36,6 +36,9 @@ None, no boxes, or a ValueError: there is nothing."""
 DEFAULT_ITERATIONS = 4
 DEFAULT_SAMPLING = 0.25
 
+_BOUND = 0.05
+"""The error that a confident fit is below."""
+
 _RECENT = 10
 """Frames whose mismatch the next one is compared with."""
 
@@ -72,13 +75,15 @@ class TrackedFrame:
 class Limits:
     """When a fit is not believed.
 
-    Always: a `mismatch` above this. From frame to frame: one above `rise` times the median of the last ten, or a
-    size that changed by more than a factor of `growth`. At a restart: one above `rise` times the median of the last
-    `memory` frames that were believed, and above the worst of them; after as many lost frames these count
-    no more, so that the object may come back in another light.
+    Always: a `mismatch` above this, unless the model was calibrated and has this `confidence` that the error is
+    below 0.05. From frame to frame: one above `rise` times the median of the last ten, or a size that changed by
+    more than a factor of `growth`. At a restart: one above `rise` times the median of the last `memory` frames that
+    were believed, and above the worst of them; after as many lost frames these count no more, so that the object
+    may come back in another light.
     """
 
     mismatch: float = 0.7
+    confidence: float = 0.8
     rise: float = 1.35
     growth: float = 1.25
     memory: int = 250
@@ -115,7 +120,6 @@ def track(
             sampling=sampling,
             jobs=jobs,
             trace=False,
-            confidence=False,
         )
     if not model.prepared[-1][2].weights.residual > 0:
         raise ValueError(
@@ -173,7 +177,7 @@ class _Tracker:
             for fitter, start in attempts:
                 result = self._fit(fitter, image, start)
                 seconds += result.seconds
-                if self._believed(result, past, restarted=False):
+                if self._believed(image, result, past, restarted=False):
                     return replace(result, seconds=seconds), Event.TRACKED
         if past.absent % self.look_every:
             return replace(self._nothing("not looked for in this frame."), seconds=seconds), Event.LOST
@@ -183,7 +187,7 @@ class _Tracker:
         for begin in [*starts, *([past.last] if past.absent and past.last is not None else [])]:
             result = self._fit(self.fitter, image, begin)
             seconds += result.seconds
-            if self._believed(result, past, restarted=True):
+            if self._believed(image, result, past, restarted=True):
                 return replace(result, seconds=seconds), Event.RESTARTED
             reason = reason or result.reason or "what was found does not look like the object."
         return replace(self._nothing(reason), seconds=seconds), Event.LOST
@@ -203,9 +207,9 @@ class _Tracker:
         result = fitter.block([image], [start], self.fitter.jobs)[0]
         return replace(result, model=self.fitter.model)
 
-    def _believed(self, result: FitResult, past: _Past, *, restarted: bool) -> bool:
+    def _believed(self, image: Image, result: FitResult, past: _Past, *, restarted: bool) -> bool:
         mismatch, limits = self._mismatch(result), self.limits
-        if not result.ok or not mismatch < limits.mismatch:
+        if not result.ok or not (mismatch < limits.mismatch or self._sure(image, result)):
             return False
         if restarted or past.last is None:
             usual = limits.rise * float(np.median(past.mismatches)) if past.mismatches else np.inf
@@ -214,6 +218,14 @@ class _Tracker:
         if not 1 / limits.growth < change < limits.growth:
             return False
         return mismatch <= limits.rise * float(np.median(past.mismatches[-_RECENT:]))
+
+    def _sure(self, image: Image, result: FitResult) -> bool:
+        """Whether a calibrated model trusts a fit that the limit for all models would refuse."""
+        if self.fitter.model.confidence is None:
+            return False
+        if result.evidence is None:
+            result = self._fit(self._weighing, image, result.points)
+        return result.confidence(_BOUND) >= self.limits.confidence
 
     def _mismatch(self, result: FitResult) -> float:
         """|i - a|² / |a|² on the pixels that were looked at, from the cost and the appearance parameters."""
@@ -243,9 +255,16 @@ class _Tracker:
     def _quick(self) -> Fitter:
         """The same fitter at its finest level alone; what is prepared is shared."""
         alone = replace(self.fitter.model, levels=self.fitter.model.levels[-1:])
-        quick = replace(self.fitter, model=alone, iterations=(self.iterations,))
+        quick = replace(self.fitter, model=alone, iterations=(self.iterations,), keep_evidence=False)
         vars(quick)["prepared"] = self.fitter.prepared[-1:]
         return quick
+
+    @cached_property
+    def _weighing(self) -> Fitter:
+        """As `_quick`, to see how far a fit can be trusted; one iteration is the least."""
+        weighing = replace(self._quick, iterations=(1,), keep_evidence=True)
+        vars(weighing)["prepared"] = self.fitter.prepared[-1:]
+        return weighing
 
     @cached_property
     def _from_model(self) -> Float64:
