@@ -67,7 +67,9 @@ def fit(
     draw: Annotated[bool, typer.Option("--draw", help="Also draw pictures/NAME.png for each image.")] = False,
     bound: Annotated[
         float,
-        typer.Option(help="The column confidence is the probability that the error is below this."),
+        typer.Option(
+            help="The column confidence is the probability that the error is below this.", min=0.001
+        ),
     ] = 0.04,
     flag_below: Annotated[
         float | None,
