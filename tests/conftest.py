@@ -29,6 +29,30 @@ def rng() -> np.random.Generator:
 
 
 @pytest.fixture
+def command(monkeypatch, capsys):
+    """`pliant ...` in this process: what it said, once its exit code has been checked."""
+    import signal
+    import sys
+    from types import SimpleNamespace
+
+    from pliant import cli
+
+    def call(*words, code=0):
+        monkeypatch.setattr(sys, "argv", ["pliant", *map(str, words)])
+        handler = signal.getsignal(signal.SIGINT)
+        try:
+            with pytest.raises(SystemExit) as ended:
+                cli.main()
+        finally:
+            signal.signal(signal.SIGINT, handler)
+        said = capsys.readouterr()
+        assert (ended.value.code or 0) == code, said.err
+        return SimpleNamespace(out=said.out, err=said.err)
+
+    return call
+
+
+@pytest.fixture
 def table_format(monkeypatch: pytest.MonkeyPatch) -> str:
     """A format for many images that keeps points, missing ones too, and nothing else; its files end in `.tab`."""
     import json

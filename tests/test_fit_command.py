@@ -4,17 +4,14 @@ import csv
 import json
 import os
 import shutil
-import signal
 import sys
 import time
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 
 import pliant
-from pliant import cli
 from pliant.cli.exits import DONE, ERROR, INCOMPLETE, USAGE
 from pliant.progress import Progress
 from pliant.synthetic import write_faces
@@ -37,21 +34,11 @@ def file(model, tmp_path_factory):
 
 
 @pytest.fixture
-def fit(file, monkeypatch, capsys):
-    """The command with a model and quick settings, in this process; what it said, and its exit code."""
+def fit(file, command):
+    """The command with a model and quick settings."""
 
     def call(*arguments, code=DONE, settings=QUICK):
-        words = ["pliant", "fit", file, *arguments, *settings]
-        monkeypatch.setattr(sys, "argv", [str(word) for word in words])
-        handler = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-        finally:
-            signal.signal(signal.SIGINT, handler)
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return SimpleNamespace(out=said.out, err=said.err)
+        return command("fit", file, *arguments, *settings, code=code)
 
     return call
 

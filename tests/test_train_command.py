@@ -1,17 +1,13 @@
 """`pliant train` as a user gives it: settings that repeat a run, hold-outs, confidence, and what is refused."""
 
 import json
-import signal
-import sys
 import tomllib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import pliant
-from pliant import cli
-from pliant.cli.exits import DONE, ERROR, USAGE
+from pliant.cli.exits import ERROR, USAGE
 from pliant.synthetic import write_faces
 
 SMALL = ("--size", 30, "--shape-modes", "2,4", "--detector", "none")
@@ -24,24 +20,9 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture
-def command(monkeypatch, capsys, tmp_path):
-    """A command in this process and a folder of its own; what it said, and its exit code."""
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-
-    def call(*words, code=DONE):
-        monkeypatch.setattr(sys, "argv", ["pliant", *map(str, words)])
-        handler = signal.getsignal(signal.SIGINT)
-        try:
-            with pytest.raises(SystemExit) as ended:
-                cli.main()
-        finally:
-            signal.signal(signal.SIGINT, handler)
-        said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return SimpleNamespace(out=said.out, err=said.err)
-
-    return call
 
 
 def test_the_settings_beside_the_model_repeat_it(command, folder, tmp_path):
