@@ -195,6 +195,19 @@ class TestCalibration:
             assert held
             assert not trained & held
 
+    def test_only_a_mesh_of_the_users_own_is_kept(self, model, dataset, monkeypatch):
+        """Triangles of one mean shape may lie on a line in another."""
+        import pliant.calibration as module
+
+        given = []
+        monkeypatch.setattr(module, "train", lambda data, **options: given.append(options["triangles"]))
+        module._trained_like(model, dataset, False, 1)
+        assert given == [None]
+        fewer = model.levels[-1].motion.frame.triangles[:-1]
+        own = pliant.train(dataset, size=40, shape_modes=(2, 5), triangles=fewer, progress=False)
+        module._trained_like(own, dataset, False, 1)
+        assert len(given[1]) == len(fewer)
+
     def test_too_few_samples_get_a_sentence(self, model, dataset):
         few = dataset_from_arrays([s.image() for s in dataset[:4]], [s.points() for s in dataset[:4]])
         with pytest.raises(ValueError, match="at least 10 samples, and there are 4"):

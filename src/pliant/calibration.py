@@ -21,6 +21,7 @@ from pliant.fitting.result import FitResult
 from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error
 from pliant.model import Model
+from pliant.motion import delaunay
 from pliant.progress import Progress
 from pliant.shape import align, shape_size
 from pliant.training import train
@@ -88,13 +89,17 @@ def calibrate(
 
 
 def _trained_like(model: Model, dataset: Dataset, skip_invalid: bool, jobs: int | None) -> Model:
+    finest = model.levels[-1]
+    mesh = finest.motion.frame.triangles
+    # A mesh that was found for one mean may be degenerate on another; only the user's own is kept.
+    own = not np.array_equal(mesh, delaunay(finest.shape.mean))
     with warnings.catch_warnings():
         # Said when the model itself was trained.
         warnings.simplefilter("ignore", SamplesLeftOut)
         return train(
             dataset,
             **model.settings,
-            triangles=model.levels[-1].motion.frame.triangles,
+            triangles=mesh if own else None,
             detector=None,
             skip_invalid=skip_invalid,
             jobs=jobs,
