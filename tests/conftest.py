@@ -23,6 +23,14 @@ def model(dataset: Dataset) -> Model:
     return train(dataset, size=40, shape_modes=(2, 5), licence="synthetic")
 
 
+@pytest.fixture(scope="session")
+def calibrated(model: Model, dataset: Dataset) -> Model:
+    """The same model, with the confidence that its fits deserve."""
+    from pliant.calibration import calibrate
+
+    return calibrate(model, dataset, images=24, progress=False)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)

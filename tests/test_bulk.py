@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pliant
-from pliant.bulk import Task, files, look, read_fits, refusal, run
+from pliant.bulk import Rescan, Task, files, look, read_fits, refusal, run
 from pliant.bulk.journal import JOURNAL, Journal, read_rows, whole_lines
 from pliant.bulk.table import TABLE, rows_of, write_table
 from pliant.data import formats
@@ -382,3 +382,38 @@ def test_killed_and_interrupted_for_real(model, folder, tmp_path):
 
 def _lines(output):
     return whole_lines(output / JOURNAL) if (output / JOURNAL).is_file() else ()
+
+
+def test_what_is_not_trusted_is_looked_for_again(calibrated, images, tmp_path):
+    """Starts in a corner, and none for one image: a rescan finds both, and leaves alone what was good."""
+    folder = Path(images[0]).parent
+    some = [name for name in images if not name.endswith(f"{BAD:04d}.jpg")][:6]
+    truths = {name: pliant.read_landmarks((folder / name).with_suffix(".pts")) for name in some}
+
+    def truth(name, image):
+        return truths[name]
+
+    def where(name, image):
+        if name == some[0]:
+            raise ValueError("nothing was found.")
+        return truths[name] - 25 if name in some[1:3] else truths[name]
+
+    fitter = make_fitter(calibrated, jobs=2, trace=False)
+    looked = []
+
+    def again(name, image):
+        looked.append(name)
+        return truth(name, image)
+
+    run(Task(some, tmp_path / "once", {}), fitter, where)
+    run(Task(some, tmp_path / "twice", {}), fitter, where, rescan=Rescan(again, 0.5))
+    once, twice = read_fits(tmp_path / "once"), read_fits(tmp_path / "twice")
+    assert once["status"][0] == "failed"
+    assert set(some[:3]) <= set(looked)
+    assert np.all(twice["confidence"] >= once["confidence"])
+    sizes = np.array([np.ptp(truths[name], axis=0).mean() for name in some])
+    off = np.linalg.norm(twice["points"] - np.array(list(truths.values())), axis=2).mean(axis=1) / sizes
+    assert np.all(off[:3] < 0.1)
+    trusted = [k for k, name in enumerate(some) if name not in looked]
+    assert trusted
+    assert np.array_equal(twice["points"][trusted], once["points"][trusted])

@@ -19,11 +19,6 @@ from pliant.synthetic import faces
 
 
 @pytest.fixture(scope="module")
-def calibrated(model, dataset):
-    return calibrate(model, dataset, images=24, progress=False)
-
-
-@pytest.fixture(scope="module")
 def fits(calibrated, dataset):
     """Fits from good starts, and from starts that are hopeless."""
     images = [sample.image() for sample in dataset][:8]

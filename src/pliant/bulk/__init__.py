@@ -5,7 +5,7 @@ is known, `table` has the columns, and `run` does the work.
 """
 
 from pliant.bulk.files import Task, fingerprint, look, refusal
-from pliant.bulk.run import run
+from pliant.bulk.run import Rescan, run
 from pliant.bulk.table import COLUMNS, read_fits
 
-__all__ = ["COLUMNS", "Task", "fingerprint", "look", "read_fits", "refusal", "run"]
+__all__ = ["COLUMNS", "Rescan", "Task", "fingerprint", "look", "read_fits", "refusal", "run"]

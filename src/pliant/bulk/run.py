@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from pliant.arrays import Floats, Image
@@ -23,6 +25,18 @@ from pliant.threads import one_blas_thread
 Where = Callable[[str, Image], Floats]
 """From an image's name and pixels to its start. Threads call it side by side."""
 
+
+@dataclass(frozen=True)
+class Rescan:
+    """Another way to start, for images whose fit has less confidence than `below` or that had no start at all."""
+
+    where: Where
+    below: float
+
+
+FitImages = Callable[[Mapping[str, Image | Exception], Where], dict[str, FitResult]]
+"""From images by name, or why they could not be read, and their starts, to fits by name."""
+
 Write = Callable[[int, Fitted, Image], None]
 """Writes the files of a fit, given the image's number and pixels."""
 
@@ -34,13 +48,15 @@ def run(
     resume: bool = False,
     each: Callable[[Row], None] = lambda row: None,
     earlier: Earlier | None = None,
+    rescan: Rescan | None = None,
 ) -> None:
     """Fit the images of a task to its table; `each` is called with every new row once it is on disk.
 
     A row is in the journal before the next block is looked at, so that a process that is killed loses nothing that
     was finished. With `resume`, an unfinished run goes on where it was, and its table is the one that it would have
     been. Nothing is replaced but what an earlier run wrote: if something would be, this is a ValueError.
-    `earlier` is what `look` saw, if that was asked before.
+    `earlier` is what `look` saw, if that was asked before. Of a fit and that of its `rescan`, the one with more
+    confidence is kept.
     """
     earlier = look(task) if earlier is None else earlier
     refused = refusal(task, earlier, resume)
@@ -63,7 +79,7 @@ def run(
             # The table last: as long as it is there, it is known what else is to go.
             for stale in (*earlier.written, *others, task.table):
                 stale.unlink(missing_ok=True)
-        with closing(fit_blocks(task, fitter, where, _writer(task), earlier.done)) as blocks:
+        with closing(fit_blocks(task, fitter, where, _writer(task), earlier.done, rescan)) as blocks:
             for block in blocks:
                 rows = [row_of(fitted) for fitted in block]
                 journal.append(rows)
@@ -76,7 +92,7 @@ def run(
 
 
 def fit_blocks(
-    task: Task, fitter: Fitter, where: Where, write: Write, done: int = 0
+    task: Task, fitter: Fitter, where: Where, write: Write, done: int = 0, rescan: Rescan | None = None
 ) -> Generator[list[Fitted], None, None]:
     """The fits of all images after the first `done`, a block at a time, in order; few blocks are under way.
 
@@ -91,7 +107,8 @@ def fit_blocks(
         try:
             for first in range(done, len(task.images), task.block):
                 names = task.images[first : first + task.block]
-                ahead.append(pool.submit(_fit_block, fitter, first, names, where, write, threads, task.bound))
+                fit = partial(_fit_images, fitter, threads=threads)
+                ahead.append(pool.submit(_fit_block, fit, first, names, where, write, task.bound, rescan))
                 if len(ahead) > 2 * fitter.jobs:
                     yield ahead.popleft().result()
             while ahead:
@@ -102,35 +119,65 @@ def fit_blocks(
 
 
 def _fit_block(
-    fitter: Fitter, first: int, names: Sequence[str], where: Where, write: Write, threads: int, bound: float
+    fit: FitImages,
+    first: int,
+    names: Sequence[str],
+    where: Where,
+    write: Write,
+    bound: float,
+    rescan: Rescan | None,
 ) -> list[Fitted]:
-    images: dict[str, Image] = {}
-    starts: dict[str, Floats] = {}
-    results: dict[str, FitResult] = {}
+    images: dict[str, Image | Exception] = {}
     for name in names:
         try:
             images[name] = read_image(name)
-            starts[name] = where(name, images[name])
+        except Exception as error:
+            images[name] = error
+    results = fit(images, where)
+    if rescan is not None:
+        unsure = {
+            name: image
+            for name, image in images.items()
+            if not isinstance(image, Exception) and results[name].confidence(bound) < rescan.below
+        }
+        for name, again in fit(unsure, rescan.where).items():
+            if again.confidence(bound) > results[name].confidence(bound):
+                results[name] = again
+    block = []
+    for number, name in enumerate(names, start=first):
+        image = images[name]
+        size = None if isinstance(image, Exception) else (image.shape[1], image.shape[0])
+        block.append(Fitted(name, results[name], size, bound))
+        if results[name].status is not Status.FAILED and not isinstance(image, Exception):
+            write(number, block[-1], image)
+    return block
+
+
+def _fit_images(
+    fitter: Fitter, images: Mapping[str, Image | Exception], where: Where, *, threads: int
+) -> dict[str, FitResult]:
+    """Fits by name, whatever goes wrong with an image."""
+    results: dict[str, FitResult] = {}
+    ready: dict[str, tuple[Image, Floats]] = {}
+    for name, image in images.items():
+        try:
+            if isinstance(image, Exception):
+                raise image
+            ready[name] = image, where(name, image)
         except Exception as error:
             results[name] = _failed(fitter, error)
-    ready = list(starts)
     try:
-        several = fitter.block([images[name] for name in ready], [starts[name] for name in ready], threads)
+        pairs = ready.values()
+        several = fitter.block([image for image, _ in pairs], [start for _, start in pairs], threads)
         results.update(zip(ready, several, strict=True))
     except Exception:
         # One image did it. The others are fitted all the same.
-        for name in ready:
+        for name, (image, start) in ready.items():
             try:
-                [results[name]] = fitter.block([images[name]], [starts[name]], threads)
+                [results[name]] = fitter.block([image], [start], threads)
             except Exception as error:
                 results[name] = _failed(fitter, error)
-    block = []
-    for number, name in enumerate(names, start=first):
-        size = (images[name].shape[1], images[name].shape[0]) if name in images else None
-        block.append(Fitted(name, results[name], size, bound))
-        if results[name].status is not Status.FAILED:
-            write(number, block[-1], images[name])
-    return block
+    return results
 
 
 def _failed(fitter: Fitter, error: Exception) -> FitResult:

@@ -16,6 +16,7 @@ from pliant.cli.starts import (
     DetectorOption,
     EveryBox,
     FallbackOption,
+    Start,
     StartOption,
     Tries,
     describe_start,
@@ -45,6 +46,15 @@ def fit(
     detector: DetectorOption = None,
     every_box: EveryBox = False,
     fallback: FallbackOption = None,
+    rescan_below: Annotated[
+        float,
+        typer.Option(
+            help="With --start auto: scan the image where the fit has less confidence than this or nothing was "
+            "found, and keep the better of the two. 0: never.",
+            min=0,
+            max=1,
+        ),
+    ] = 0.5,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that did not finish, with the same settings.")
     ] = False,
@@ -126,6 +136,9 @@ def fit(
         raise ValueError(
             f"--flag-below: {model} knows no confidence: train it again, without --no-confidence."
         )
+    rescan = None
+    if start in (None, Start.AUTO) and boxes is None and loaded.confidence is not None and rescan_below > 0:
+        rescan = bulk.Rescan(starter(Start.SCAN, None, loaded), rescan_below)
     fitter = make_fitter(
         loaded,
         algorithm=algorithm,
@@ -145,6 +158,7 @@ def fit(
         "detector": detector,
         "every box": every_box,
         "fallback": fallback,
+        "rescan below": 0.0 if rescan is None else rescan.below,
         "seed": seed,
         "algorithm": str(fitter.algorithm),
         "iterations": fitter.iterations,
@@ -173,7 +187,7 @@ def fit(
                 bar.say(": ".join(filter(None, (row["image"], row["status"], row["reason"]))))
 
         try:
-            bulk.run(task, fitter, where, resume, each, earlier)
+            bulk.run(task, fitter, where, resume, each, earlier, rescan)
         except (SystemExit, KeyboardInterrupt):
             typer.echo("to go on, give the same command again with --resume", err=True)
             raise
