@@ -76,7 +76,8 @@ def main() -> None:
         write_faces(folder / "images", options.images, seed=1, image_size=160)
         for number in (3, options.images // 2):
             (folder / "images" / f"face-{number:04d}.jpg").write_text("no image")
-        pliant.train(faces(60, image_size=160), size=100).save(folder / "model.pliant")
+        drawn = faces(60, image_size=160)
+        pliant.calibrate(pliant.train(drawn, size=100), drawn).save(folder / "model.pliant")
         expected = folder / "undisturbed"
         finish(command(folder, expected))  # compiles
         took = finish(command(folder, folder / "again", "--jobs", "1"))
