@@ -252,3 +252,9 @@ class TestPlots:
         assert figure.axes[0].get_xlim() == (-0.5, shape[1] - 0.5)
         assert figure.axes[0].get_ylim() == (shape[0] - 0.5, -0.5)
         figure.savefig(tmp_path / "overlay.png")
+
+
+def test_dry_run_says_what_would_be_done(file, folder, command):
+    said = command("evaluate", file, folder, "--dry-run", "--algorithm", "po-asy-gn,po-inv-gn").out
+    assert said.startswith("would fit ")
+    assert "annotated images with po-asy-gn, po-inv-gn, 3 starts each" in said

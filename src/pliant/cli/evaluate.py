@@ -13,6 +13,7 @@ from pliant.cli.compiling import announce_compiling
 from pliant.cli.fit import whole_numbers
 from pliant.cli.options import (
     AsJson,
+    DryRun,
     From,
     Images,
     Jobs,
@@ -106,6 +107,7 @@ def evaluate(
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
+    dry_run: DryRun = False,
     settings: SettingsFile = None,
 ) -> None:
     """Say how near fits come to known landmarks.
@@ -150,6 +152,11 @@ def evaluate(
             typer.echo(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
+    if dry_run:
+        annotated = sum(sample.points_source is not None for sample in dataset)
+        each = f"{starts} starts each" if start is EvaluatedStart.NOISE else f"starts by {start}"
+        typer.echo(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
+        return
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
         done = evaluation.evaluate_fits(

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,9 +32,6 @@ from pliant.model import Level, Model
 from pliant.motion import Order
 from pliant.shape import align, shape_size
 from pliant.threads import cores, one_blas_thread
-
-if TYPE_CHECKING:
-    pass
 
 DEFAULT_ALGORITHM = "ssd:map-asy:0.2-gn-sch"
 """Chosen on images held out of the training sets: docs/results.md."""
