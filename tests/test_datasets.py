@@ -303,3 +303,26 @@ class TestSplits:
     def test_shares_without_meaning_get_a_sentence(self, share):
         with pytest.raises(ValueError, match="between 0 and 1"):
             samples_in_groups(["", ""]).split(share)
+
+
+class TestPatterns:
+    def test_images_come_with_their_landmarks(self, folder):
+        found = load_dataset(str(folder / "[ab].png"))
+        assert [sample.name for sample in found] == [str(folder / "a.png"), str(folder / "b.png")]
+        assert_allclose(found[1].points(), POINTS + 1)
+        assert [sample.name for sample in load_dataset(str(folder / "*"))] == [
+            str(folder / f"{name}.png") for name in "abc"
+        ]
+
+    def test_folders_and_files_do_too(self, folder, table_format):
+        write_image(folder.parent / "more" / "d.png")
+        table = folder.parent / "more.tab"
+        write_annotations(table, [Annotation("d.png", POINTS)])
+        both = load_dataset(str(folder.parent / "[fm]*"), images=folder.parent / "more")
+        assert Counter(sample.name.rsplit("/", 1)[-1] for sample in both) == Counter(
+            ["a.png", "b.png", "c.png", "d.png", "d.png"]
+        )
+
+    def test_what_matches_nothing_gets_a_sentence(self, folder):
+        with pytest.raises(ValueError, match=r"x\*.png: there is no such folder or file"):
+            load_dataset(str(folder / "x*.png"))

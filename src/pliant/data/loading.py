@@ -19,6 +19,7 @@ from pliant.data.addresses import (
     is_file,
     is_folder,
     join,
+    matching,
     opened,
     parent,
     plain_name,
@@ -27,7 +28,7 @@ from pliant.data.addresses import (
 from pliant.data.annotation import Annotation
 from pliant.data.dataset import Sample
 from pliant.data.formats import _HEAD, endings_beside_images, formats, read_annotations
-from pliant.data.sources import image_of
+from pliant.data.sources import image_of, local_matches
 
 
 def samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:
@@ -36,10 +37,28 @@ def samples_of(source: Source, folder: Source | None, format: str) -> list[Sampl
     if is_folder(source):
         return _folder(source, folder, format)
     if not is_file(source):
-        raise ValueError(f"{source}: there is no such folder or file.")
+        matches = matching(source) if isinstance(source, str) else local_matches(str(source))
+        if not matches:
+            raise ValueError(f"{source}: there is no such folder or file.")
+        return _matched(matches, folder, format)
     if ending(source) in images.EXTENSIONS:
         raise ValueError(f"{source}: this is an image: name its folder, or the file with its landmarks.")
     return _file(source, folder, format)
+
+
+def _matched(matches: Sequence[Source], folder: Source | None, format: str) -> list[Sample]:
+    """What a pattern names: images with the landmarks beside them, folders, annotation files."""
+    pictures = [file for file in matches if ending(file) in images.EXTENSIONS]
+    wanted = set(pictures)
+    samples = [
+        sample
+        for place in dict.fromkeys(map(parent, pictures))
+        for sample in _folder(place, folder, format)
+        if sample.image_source in wanted
+    ]
+    # A pattern such as faces/* names landmark files too: they are read with their images.
+    alone = [file for file in matches if ending(file) not in (*images.EXTENSIONS, *endings_beside_images())]
+    return samples + [sample for source in alone for sample in samples_of(source, folder, format)]
 
 
 def annotations_in(source: Source, format: str, folder: Source | None) -> list[Annotation]:

@@ -36,7 +36,7 @@ def find_images(arguments: Sequence[str]) -> list[str]:
         elif source.exists() if isinstance(source, Path) else is_file(source):
             several = [source]
         else:
-            several = matching(source) if isinstance(source, str) else _local_matches(argument)
+            several = matching(source) if isinstance(source, str) else local_matches(argument)
             several = [file for file in several if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(
@@ -87,5 +87,6 @@ def sizes_of_images(landmarks: Source, folder: Source | None = None) -> ImageSiz
     return size
 
 
-def _local_matches(pattern: str) -> list[Source]:
+def local_matches(pattern: str) -> list[Source]:
+    """Files and folders of a pattern that are not hidden, in the order of their names."""
     return sorted(Path(name) for name in glob(pattern, recursive=True) if not Path(name).name.startswith("."))
