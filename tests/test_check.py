@@ -8,11 +8,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pliant.cli import app
-from pliant.cli.check import plot_suspects
 from pliant.data.dataset import Dataset, dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.suspects import find_suspects
 from pliant.data.validation import validate
+from pliant.plots import plot_suspects
 from pliant.shape.symmetry import find_mirror
 from pliant.synthetic import faces, write_faces
 

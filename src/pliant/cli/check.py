@@ -12,13 +12,10 @@ from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, From, Images, Jobs, Quiet
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from pliant.data.dataset import Dataset
     from pliant.data.suspects import Suspect
 
 _SHOWN = 20
-_DRAWN = 24
 
 
 def check(
@@ -71,7 +68,9 @@ def check(
         suspects = find_suspects(valid, left_out, workers, step)
     lacking = int(np.sum(np.any(np.isnan(valid.points[:, :, 0]), axis=1)))
     if draw is not None and suspects:
-        plot_suspects(valid.dataset, suspects).savefig(draw, dpi=120)
+        from pliant.plots import plot_suspects
+
+        plot_suspects(valid.dataset, suspects).savefig(draw)
     if as_json:
         rows = [_row(suspect) for suspect in suspects]
         found = {"samples": len(dataset), "problems": list(valid.problems), "suspects": rows}
@@ -82,42 +81,6 @@ def check(
             typer.echo(f"wrote {draw}" if suspects else f"nothing is suspicious, so {draw} was not written")
     if valid.problems or suspects:
         raise typer.Exit(INCOMPLETE)
-
-
-def plot_suspects(dataset: Dataset, suspects: Sequence[Suspect]) -> Figure:
-    """A contact sheet of suspects, each with its reason; landmarks that stand out are red, a twin is beside it."""
-    from textwrap import fill
-
-    import numpy as np
-    from matplotlib.figure import Figure
-
-    by_name = {sample.name: sample for sample in dataset}
-    panels = []
-    for suspect in suspects:
-        panels.append(
-            (dataset[suspect.number], suspect.landmarks, f"{_short(suspect.name)}: {suspect.reason}")
-        )
-        if suspect.other:
-            panels.append((by_name[suspect.other], (), f"{_short(suspect.other)}, for comparison"))
-    panels = panels[:_DRAWN]
-    columns = min(6, len(panels))
-    rows = -(-len(panels) // columns)
-    figure = Figure(figsize=(2.4 * columns, 3.1 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).ravel()
-    for axis in axes:
-        axis.set_axis_off()
-    for axis, (sample, marked, title) in zip(axes, panels, strict=False):
-        image, points = sample.image(), sample.points()
-        white = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
-        axis.imshow(image / white, cmap="gray", vmin=0, vmax=1)
-        normal = np.setdiff1d(np.arange(len(points)), marked)
-        axis.scatter(*points[normal].T, s=3, color="#56B4E9")
-        axis.scatter(*points[list(marked)].T, s=14, color="#D55E00", edgecolors="white", linewidths=0.4)
-        low, high = np.nanmin(points, axis=0), np.nanmax(points, axis=0)
-        margin = 0.25 * max(high - low)
-        axis.set(xlim=(low[0] - margin, high[0] + margin), ylim=(high[1] + margin, low[1] - margin))
-        axis.set_title(fill(title, 38), fontsize=6)
-    return figure
 
 
 def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect], lacking: int) -> None:

@@ -9,7 +9,7 @@ from pliant.plots.animation import write_animation
 from pliant.plots.confidence import plot_reliability, plot_roc
 from pliant.plots.errors import ced_area, plot_best_median_worst, plot_ced, plot_landmark_errors
 from pliant.plots.fits import plot_convergence, plot_fit, plot_fits, plot_iterations
-from pliant.plots.landmarks import plot_overlay, plot_samples, plot_uncertainty
+from pliant.plots.landmarks import plot_overlay, plot_samples, plot_suspects, plot_uncertainty
 from pliant.plots.models import plot_mean, plot_modes, plot_reconstructions, plot_variance
 from pliant.plots.painter import paint_overlay, write_overlay
 from pliant.plots.style import Style
@@ -32,6 +32,7 @@ __all__ = [
     "plot_reliability",
     "plot_roc",
     "plot_samples",
+    "plot_suspects",
     "plot_uncertainty",
     "plot_variance",
     "write_animation",

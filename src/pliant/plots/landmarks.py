@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 
 import numpy as np
 from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Image, Int32
-from pliant.data.dataset import Sample
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.suspects import Suspect
 from pliant.plots.axes import dots, mesh, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 
@@ -27,6 +29,42 @@ def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STY
         show(axis, sample.image(), style)
         dots(axis, sample.points(), style)
     return figure
+
+
+def plot_suspects(
+    dataset: Dataset, suspects: Sequence[Suspect], most: int = 24, style: Style = STYLE
+) -> Figure:
+    """A contact sheet of suspects, the worst first, each with its reason, and beside it what it repeats.
+
+    Landmarks that stand out are drawn as the truth is elsewhere: larger, and in another colour and shape.
+    """
+    by_name = {sample.name: sample for sample in dataset}
+    panels: list[tuple[Sample, tuple[int, ...], str]] = []
+    for suspect in suspects:
+        title = f"{_short(suspect.name)}: {suspect.reason}"
+        panels.append((dataset[suspect.number], suspect.landmarks, title))
+        if suspect.other:
+            panels.append((by_name[suspect.other], (), f"{_short(suspect.other)}, for comparison"))
+    panels = panels[:most]
+    if not panels:
+        raise ValueError("there are no suspects to draw.")
+    columns = min(5, len(panels))
+    rows = -(-len(panels) // columns)
+    cell = 1.3 * style.cell
+    figure, axes = sheet(rows, columns, cell * columns, (cell + 0.7) * rows, style)
+    for axis in axes.flat:
+        axis.set_axis_off()
+    for axis, (sample, marked, title) in zip(axes.flat, panels, strict=False):
+        image, points = sample.image(), sample.points()
+        show(axis, image, style, box=object_box(image, points))
+        axis.set_title(fill(title, 42), fontsize=0.75 * style.font)
+        dots(axis, np.delete(points, list(marked), axis=0), style, inches=cell)
+        dots(axis, points[list(marked)], style, "truth", inches=3 * cell)
+    return figure
+
+
+def _short(name: str) -> str:
+    return name.rsplit("/", 1)[-1]
 
 
 def plot_overlay(
