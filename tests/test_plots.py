@@ -15,6 +15,7 @@ from PIL import Image
 
 import pliant
 from pliant import plots, report
+from pliant.data.suspects import Suspect
 from pliant.fitting.start import perturbed
 from pliant.plots import Style
 from pliant.plots.axes import object_box
@@ -30,6 +31,10 @@ ERRORS = arrays(
 
 FIGURES = {
     "samples": lambda t: plots.plot_samples(t.dataset[:3], columns=2),
+    "suspects": lambda t: plots.plot_suspects(
+        t.dataset,
+        [Suspect(1, "sample 1", "shape", "landmark 3 is far off. " * 4, 2.0, (3,), other=t.dataset[0].name)],
+    ),
     "overlay": lambda t: plots.plot_overlay(
         t.images[0], t.points[0], contours=[range(17)], triangles=t.model.texture.frame.triangles
     ),
