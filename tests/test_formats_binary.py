@@ -264,3 +264,44 @@ def test_a_missing_library_is_named(name, library, head, tmp_path, monkeypatch):
         read_annotations(path)
     with pytest.raises(ValueError, match=rf"pip install 'pliant\[{name}\]'"):
         write_annotations(path, [Annotation("a", np.ones((3, 2)))])
+
+
+class TestParquet:
+    def test_a_table_that_another_tool_wrote(self, tmp_path):
+        """Columns as pyarrow writes them: the landmark at the centre of column 2, row 1 is (2, 1)."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        columns = {
+            "image": ["a.jpg", "bad.jpg", "b.jpg"],
+            "x": [[2.0, 3.5], None, [0.0, float("nan")]],
+            "y": [[1.0, 4.25], None, [0.0, float("nan")]],
+            "width": [64, None, None],
+            "height": [48, None, None],
+        }
+        parquet.write_table(pa.table(columns), tmp_path / "fits.parquet")
+        first, second = read_annotations(tmp_path / "fits.parquet")
+        assert (first.image, first.size, second.image, second.size) == ("a.jpg", (64, 48), "b.jpg", None)
+        assert_allclose(first.points, [[2, 1], [3.5, 4.25]])
+        assert_allclose(second.points, [[0, 0], [np.nan, np.nan]])
+
+    @pytest.mark.parametrize(
+        ("columns", "sentence"),
+        [
+            ({"image": ["a"], "x": [[1.0]]}, "there is no column y"),
+            ({"image": ["a"], "x": [[1.0]], "y": [[1.0, 2.0]]}, "row 1: x and y must be lists"),
+            ({"image": ["a"], "x": [1.0], "y": [2.0]}, "row 1: x and y must be lists"),
+        ],
+    )
+    def test_other_tables_get_a_sentence(self, tmp_path, columns, sentence):
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match=f"t.parquet.*{sentence}"):
+            read_annotations(tmp_path / "t.parquet")
+
+    def test_damage_gets_a_sentence(self, tmp_path):
+        (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")
+        with pytest.raises(ValueError, match=r"t.parquet: this Parquet file cannot be read"):
+            read_annotations(tmp_path / "t.parquet")
