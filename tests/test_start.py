@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pliant
-from pliant.fitting.start import from_box, perturbed, read_boxes, start_candidates, start_points
+from pliant.data.manifest import read_boxes
+from pliant.fitting.start import from_box, perturbed, start_candidates, start_points
 from pliant.shape import align, shape_size
 
 
@@ -138,8 +139,8 @@ class TestBoxFiles:
         (tmp_path / "c.parquet").write_text("no table")
         for name, sentence in (
             ("a.csv", "a.csv, line 1: expected the columns image, left"),
-            ("b.csv", "b.csv, line 2: expected a name and four numbers"),
-            ("c.parquet", "not a Parquet file"),
+            ("b.csv", "b.csv, line 2: left, top, right, bottom must be four numbers"),
+            ("c.parquet", "this Parquet file cannot be read"),
         ):
             with pytest.raises(ValueError, match=sentence):
                 read_boxes(tmp_path / name)

@@ -87,6 +87,7 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
     from rich.console import Console
     from rich.table import Table
 
+    from pliant.data.addresses import plain_name
     from pliant.data.suspects import FEWEST
 
     for problem in problems:
@@ -97,7 +98,7 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
         table.add_column("what looks wrong", overflow="fold")
         table.add_column("severity", justify="right")
         for suspect in suspects[:_SHOWN]:
-            table.add_row(_short(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
+            table.add_row(plain_name(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
         Console().print(table)
         if len(suspects) > _SHOWN:
             typer.echo(f"and {len(suspects) - _SHOWN} more: --json lists all")
@@ -108,10 +109,6 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
     found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     suspicious = len({suspect.number for suspect in suspects})
     typer.echo(f"{len(dataset)} samples: {found}, {suspicious} suspicious")
-
-
-def _short(name: str) -> str:
-    return name.rsplit("/", 1)[-1]
 
 
 def _row(suspect: Suspect) -> dict[str, Any]:

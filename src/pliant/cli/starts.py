@@ -122,9 +122,9 @@ def describe_start(start: Start | None, boxes: Path | None, model: Model, detect
 
 def _read_boxes(path: Path) -> dict[str, Float64]:
     """Boxes `(k, 4)` by image, from a table or from any landmark file that has them."""
-    from pliant.fitting.start import read_boxes
+    from pliant.data.manifest import ENDINGS, read_boxes
 
-    if path.suffix.lower() in (".csv", ".tsv", ".parquet"):
+    if path.suffix.lower() in ENDINGS:
         return read_boxes(path)
     import numpy as np
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
-from pliant.cli.options import AsJson, Verbose
+from pliant.cli.options import AsJson
 from pliant.version import __version__
 
 _LIBRARIES = (
@@ -27,10 +27,15 @@ _OPTIONAL = {
 }
 
 
-def version(verbose: Verbose = False, as_json: AsJson = False) -> None:
+def version(
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Also libraries, devices and formats.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
     """Say which pliant this is, and on what it runs.
 
-    With --verbose: libraries, devices and formats, for a bug report or a methods section.
+    With --verbose, it is what a bug report or a methods section wants to know.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""Manifests: a table (CSV or Parquet) with a row for each image.
+"""Manifests and tables of boxes: CSV, TSV or Parquet with a row for each image.
 
 The column `image` is needed; `landmarks` (a landmark file), `group`, `split` and the box `left`, `top`, `right`,
 `bottom` may be there. Files are paths from where the manifest lies, or addresses.
@@ -7,7 +7,8 @@ The column `image` is needed; `landmarks` (a landmark file), `group`, `split` an
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from io import TextIOWrapper
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.addresses import Source, ending, opened
 
-ENDINGS = (".csv", ".parquet")
+ENDINGS = (".csv", ".tsv", ".parquet")
 BOX = ("left", "top", "right", "bottom")
 COLUMNS = ("image", "landmarks", "group", "split", *BOX)
 
@@ -27,21 +28,26 @@ def read_manifest(source: Source) -> list[dict[str, str]] | None:
     A table is a manifest if it has a column `image` and either a column `landmarks` or no columns but `COLUMNS`:
     other columns would be coordinates.
     """
-    if ending(source) == ".parquet":
-        return _parquet(source)
-    with (
-        opened(source) as file,
-        TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as text,
-    ):
-        rows = csv.reader(text)
-        columns = [name.strip().lower() for name in next(rows, [])]
-        if not _is_manifest(columns):
-            return None
-        return [
-            _row(dict(zip(columns, values, strict=False)), f"{source}, line {rows.line_num}")
-            for values in rows
-            if any(values)
-        ]
+    columns = _columns(source)
+    if "image" not in columns or not ("landmarks" in columns or set(columns) <= set(COLUMNS)):
+        return None
+    return list(_rows(source))
+
+
+def read_boxes(source: Source) -> dict[str, Float64]:
+    """Boxes `(k, 4)` by image name, from a table with image, left, top, right, bottom; a manifest will do.
+
+    Other columns are left alone. An image in several rows has several boxes; a row without the four has none.
+    """
+    columns, wanted = _columns(source), ("image", *BOX)
+    if not set(wanted) <= set(columns):
+        raise ValueError(f"{source}, line 1: expected the columns {', '.join(wanted)}.")
+    boxes: dict[str, list[Float64]] = {}
+    for row in _rows(source):
+        box = box_of(row, row["where"])
+        if box is not None:
+            boxes.setdefault(row["image"].replace("\\", "/"), []).append(box)
+    return {name: np.array(some) for name, some in boxes.items()}
 
 
 def box_of(row: Mapping[str, str], where: str) -> Float64 | None:
@@ -50,40 +56,69 @@ def box_of(row: Mapping[str, str], where: str) -> Float64 | None:
     if not any(values):
         return None
     try:
-        box = np.array([float(value) for value in values])
+        return np.array([float(value) for value in values])
     except ValueError:
         raise ValueError(
             f"{where}: {', '.join(BOX)} must be four numbers, not {', '.join(values)}."
         ) from None
-    return box
 
 
-def _parquet(source: Source) -> list[dict[str, str]] | None:
+def _columns(source: Source) -> list[str]:
+    """The titles of a table, in lower case."""
+    if ending(source) == ".parquet":
+        with _parquet(source) as table:
+            return [name.strip().lower() for name in table.schema_arrow.names]
+    with _text(source) as rows:
+        return [name.strip().lower() for name in next(rows, [])]
+
+
+def _rows(source: Source) -> Iterator[dict[str, str]]:
+    """The rows of a table with the column `image`; `where` says which one it is."""
+    columns = _columns(source)
+    if ending(source) == ".parquet":
+        with _parquet(source) as table:
+            kept = [
+                name
+                for name, title in zip(table.schema_arrow.names, columns, strict=True)
+                if title in COLUMNS
+            ]
+            for number, row in enumerate(table.read(columns=kept).to_pylist(), start=1):
+                yield _row([name.strip().lower() for name in row], row.values(), f"{source}, row {number}")
+        return
+    with _text(source) as rows:
+        next(rows, None)
+        for values in rows:
+            if any(values):
+                yield _row(columns, values, f"{source}, line {rows.line_num}")
+
+
+@contextmanager
+def _text(source: Source) -> Iterator[Any]:
+    with (
+        opened(source) as file,
+        TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as text,
+    ):
+        yield csv.reader(text, delimiter="\t" if ending(source) == ".tsv" else ",")
+
+
+@contextmanager
+def _parquet(source: Source) -> Iterator[Any]:
     import pyarrow
     import pyarrow.parquet
 
-    try:
-        with opened(source) as file:
+    with opened(source) as file:
+        try:
             table = pyarrow.parquet.ParquetFile(file)
-            columns = [name.strip().lower() for name in table.schema_arrow.names]
-            if not _is_manifest(columns):
-                return None
-            rows = table.read().to_pylist()
-    except pyarrow.ArrowException as error:
-        raise ValueError(f"{source}: this Parquet file cannot be read ({error}).") from None
-    return [
-        _row(dict(zip(columns, row.values(), strict=True)), f"{source}, row {number}")
-        for number, row in enumerate(rows, start=1)
-    ]
+        except pyarrow.ArrowException as error:
+            raise ValueError(f"{source}: this Parquet file cannot be read ({error}).") from None
+        yield table
 
 
-def _is_manifest(columns: Sequence[str]) -> bool:
-    return "image" in columns and ("landmarks" in columns or set(columns) <= set(COLUMNS))
-
-
-def _row(values: Mapping[str, Any], where: str) -> dict[str, str]:
+def _row(columns: Iterable[str], values: Iterable[Any], where: str) -> dict[str, str]:
     row = {
-        name: "" if value is None else str(value).strip() for name, value in values.items() if name in COLUMNS
+        name: "" if value is None else str(value).strip()
+        for name, value in zip(columns, values, strict=False)
+        if name in COLUMNS
     }
     if not row.get("image"):
         raise ValueError(f"{where}: there is no image in this row.")

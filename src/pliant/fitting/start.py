@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
@@ -84,58 +80,3 @@ def perturbed(model: Model, truth: Floats, noise: float, rng: np.random.Generato
     factor = np.asarray((1 + scale) * np.exp(1j * turn * np.pi / 2))
     shift = 1.84 * float(shape_size(truth)) * complex(x, y)
     return Similarity(factor, np.asarray(centroid + shift - factor * centroid)).apply(aligned)
-
-
-def read_boxes(path: Path | str) -> dict[str, Float64]:
-    """Boxes `(k, 4)` by image name from a table: CSV, TSV or Parquet with image, left, top, right, bottom.
-
-    Other columns are left alone, so that a manifest will do. An image in several rows has several boxes; a row
-    without any of the four has none.
-    """
-    path = Path(path)
-    rows = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _text_rows(path)
-    boxes: dict[str, list[list[float]]] = {}
-    for where, row in rows:
-        sides = [row[side] for side in _BOX[1:]]
-        if all(side is None or side == "" for side in sides):
-            continue
-        try:
-            boxes.setdefault(str(row["image"]).replace("\\", "/"), []).append([float(side) for side in sides])
-        except (TypeError, ValueError):
-            raise ValueError(f"{where}: expected a name and four numbers.") from None
-    return {name: np.array(some) for name, some in boxes.items()}
-
-
-_BOX = ("image", "left", "top", "right", "bottom")
-
-
-def _text_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    import csv
-
-    with open(path, newline="", encoding="utf-8-sig", errors="replace") as file:
-        reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",")
-        _check_columns(f"{path}, line 1", reader.fieldnames or ())
-        for row in reader:
-            yield f"{path}, line {reader.line_num}", row
-
-
-def _parquet_rows(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        file = parquet.ParquetFile(path)
-    except pa.ArrowInvalid as error:
-        raise ValueError(f"{path}: this is not a Parquet file ({error}).") from None
-    with file:
-        _check_columns(str(path), file.schema_arrow.names)
-        number = 0
-        for batch in file.iter_batches(columns=list(_BOX)):
-            for row in batch.to_pylist():
-                yield f"{path}, row {number}", row
-                number += 1
-
-
-def _check_columns(where: str, columns: Iterable[str]) -> None:
-    if not set(_BOX) <= set(columns):
-        raise ValueError(f"{where}: expected the columns {', '.join(_BOX)}.")

@@ -10,6 +10,7 @@ from matplotlib.collections import EllipseCollection
 from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Image, Int32
+from pliant.data.addresses import plain_name
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.suspects import Suspect
 from pliant.plots.axes import dots, mesh, object_box, sheet, show
@@ -41,10 +42,10 @@ def plot_suspects(
     by_name = {sample.name: sample for sample in dataset}
     panels: list[tuple[Sample, tuple[int, ...], str]] = []
     for suspect in suspects:
-        title = f"{_short(suspect.name)}: {suspect.reason}"
+        title = f"{plain_name(suspect.name)}: {suspect.reason}"
         panels.append((dataset[suspect.number], suspect.landmarks, title))
         if suspect.other:
-            panels.append((by_name[suspect.other], (), f"{_short(suspect.other)}, for comparison"))
+            panels.append((by_name[suspect.other], (), f"{plain_name(suspect.other)}, for comparison"))
     panels = panels[:most]
     if not panels:
         raise ValueError("there are no suspects to draw.")
@@ -61,10 +62,6 @@ def plot_suspects(
         dots(axis, np.delete(points, list(marked), axis=0), style, inches=cell)
         dots(axis, points[list(marked)], style, "truth", inches=3 * cell)
     return figure
-
-
-def _short(name: str) -> str:
-    return name.rsplit("/", 1)[-1]
 
 
 def plot_overlay(
