@@ -298,6 +298,16 @@ class TestKaggle:
         with pytest.raises(ValueError, match=f"line 2: .*{sentence}"):
             read_annotations(tmp_path / "a.csv", "kaggle")
 
+    def test_images_of_any_size(self, tmp_path, rng):
+        """A field of a CSV file is usually cut off at 128 KiB."""
+        pixels = rng.integers(0, 256, (256, 256), dtype=np.uint8)
+        annotation = Annotation(
+            "a", np.array([[1.0, 2.0], [3.5, 4.25]]), size=(256, 256), pixels=lambda: pixels
+        )
+        write_annotations(tmp_path / "a.csv", [annotation], "kaggle")
+        (back,) = read_annotations(tmp_path / "a.csv")
+        assert np.array_equal(back.pixels(), pixels)
+
 
 class TestWflw:
     def test_sample(self):
@@ -426,12 +436,3 @@ class TestFcsv:
         (tmp_path / "a.fcsv").write_text(f"# Markups fiducial file version = 5.2\n{text}")
         with pytest.raises(ValueError, match=sentence):
             read_annotations(tmp_path / "a.fcsv")
-
-
-def test_kaggle_takes_images_of_any_size(tmp_path, rng):
-    """A field of a CSV file is usually cut off at 128 KiB."""
-    pixels = rng.integers(0, 256, (256, 256), dtype=np.uint8)
-    annotation = Annotation("a", np.array([[1.0, 2.0], [3.5, 4.25]]), size=(256, 256), pixels=lambda: pixels)
-    write_annotations(tmp_path / "a.csv", [annotation], "kaggle")
-    (back,) = read_annotations(tmp_path / "a.csv")
-    assert np.array_equal(back.pixels(), pixels)
