@@ -60,6 +60,7 @@ def calibrate(
     algorithm: str = DEFAULT_ALGORITHM,
     seed: int = 0,
     skip_invalid: bool = False,
+    memory_gb: float = 2.0,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Model:
@@ -67,7 +68,8 @@ def calibrate(
 
     `dataset` is what the model was trained on. Parts of it are held out, models of the rest are trained with the
     same settings and fitted to up to `images` held-out images, from four random starts each. Samples of one group
-    are held out together. What is learned holds for every algorithm, because the evidence does not depend on it.
+    are held out together. `skip_invalid` and `memory_gb` are those of `train`. What is learned holds for every
+    algorithm, because the evidence does not depend on it.
     """
     if len(dataset) < FEWEST:
         raise ValueError(
@@ -81,14 +83,16 @@ def calibrate(
     with Progress(progress) as bar:
         advance = bar.start("held-out images", images)
         for rest, held in parts:
-            partial = _trained_like(model, rest, skip_invalid, jobs)
+            partial = _trained_like(model, rest, skip_invalid, memory_gb, jobs)
             judged += _judge(partial, held[: -(-images // len(parts))], algorithm, seed, jobs, advance)
     if len(judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
 
-def _trained_like(model: Model, dataset: Dataset, skip_invalid: bool, jobs: int | None) -> Model:
+def _trained_like(
+    model: Model, dataset: Dataset, skip_invalid: bool, memory_gb: float, jobs: int | None
+) -> Model:
     finest = model.levels[-1]
     mesh = finest.motion.frame.triangles
     # A mesh that was found for one mean may be degenerate on another; only the user's own is kept.
@@ -102,6 +106,7 @@ def _trained_like(model: Model, dataset: Dataset, skip_invalid: bool, jobs: int 
             triangles=mesh if own else None,
             detector=None,
             skip_invalid=skip_invalid,
+            memory_gb=memory_gb,
             jobs=jobs,
             progress=False,
         )

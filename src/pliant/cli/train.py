@@ -191,6 +191,7 @@ def train(
                 dataset,
                 seed=seed,
                 skip_invalid=skip_invalid,
+                memory_gb=memory_gb,
                 jobs=jobs,
                 progress=False if silent else None,
             )
