@@ -150,11 +150,16 @@ def evaluate_fits(
         for algorithm in algorithms
     ]
     with Progress(progress) as bar:
-        images, truths = _annotated(model, dataset, fitters[0].jobs, skip_invalid, bar)
+        images, truths = annotated(dataset, fitters[0].jobs, skip_invalid, bar)
+        if truths.shape[1] != model.landmarks:
+            raise ValueError(
+                f"{dataset.source}: the images have {truths.shape[1]} landmarks, and the model has "
+                f"{model.landmarks}."
+            )
         search = None
         if isinstance(find, str):
             begins = [
-                _begin(model, i, k, _drawn(model, truth, noise, seed, i, k), truth, subset)
+                _begin(model, i, k, random_start(model, truth, noise, seed, i, k), truth, subset)
                 for i, truth in enumerate(truths)
                 for k in range(starts)
             ]
@@ -176,7 +181,10 @@ def evaluate_fits(
     return Evaluation(rows, tuple(records), search)
 
 
-def _drawn(model: Model, truth: Float64, noise: float, seed: int, image: int, number: int) -> Float64:
+def random_start(
+    model: Model, truth: Float64, noise: float, seed: int, image: int, number: int
+) -> Float64:
+    """Start `number` of image `image`: they and the seed decide it, whatever else is fitted."""
     return perturbed(model, truth, noise, np.random.default_rng([seed, image, number]))
 
 
@@ -227,22 +235,15 @@ def _searched(
     return begins, search
 
 
-def _annotated(
-    model: Model, dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress
-) -> tuple[Dataset, Float64]:
+def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) -> tuple[Dataset, Float64]:
     """The samples that have landmarks, checked, and the landmarks `(k, v, 2)`."""
-    annotated = tuple(sample for sample in dataset if sample.points_source is not None)
-    if not annotated:
+    known = tuple(sample for sample in dataset if sample.points_source is not None)
+    if not known:
         raise ValueError(f"{dataset.source}: no image has a landmark file beside it to compare fits with.")
-    advance = bar.start("checking images", len(annotated))
-    valid = usable(Dataset(annotated, dataset.source), skip_invalid, jobs, advance)
+    advance = bar.start("checking images", len(known))
+    valid = usable(Dataset(known, dataset.source), skip_invalid, jobs, advance)
     if not len(valid.dataset):
         raise ValueError(f"{dataset.source}: no sample can be used.")
-    count = valid.points.shape[1]
-    if count != model.landmarks:
-        raise ValueError(
-            f"{dataset.source}: the images have {count} landmarks, and the model has {model.landmarks}."
-        )
     return valid.dataset, valid.points
 
 

@@ -1,0 +1,171 @@
+"""Run experiments by their names, and draw their report from what is on disk."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.experiments import (
+    algorithms,
+    alpha,
+    composition,
+    findings,
+    newton,
+    objects,
+    rho,
+    rows,
+    sampling,
+    transfer,
+)
+from pliant.experiments.findings import Findings, Study
+from pliant.experiments.run import Data, missing, name_trials, run
+from pliant.experiments.settings import Settings, settings_of
+from pliant.experiments.trial import Trial, trial_from
+from pliant.progress import Progress
+from pliant.threads import cores
+
+
+class Experiment(Protocol):
+    """What the file of an experiment has."""
+
+    TITLE: str
+    Settings: type[Any]
+
+    def plan(self, settings: Any) -> list[Trial]: ...
+
+    def report(self, study: Study) -> Findings: ...
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    "algorithms": algorithms,
+    "rho": rho,
+    "alpha": alpha,
+    "sampling": sampling,
+    "transfer": transfer,
+    "objects": objects,
+    "newton": newton,
+    "composition": composition,
+}
+"""Six of the paper's, in its order, and two of our own."""
+
+
+def settings_for(
+    name: str, table: Mapping[str, Any], given: Mapping[str, Any], quick: bool
+) -> Settings:
+    """The settings of an experiment, with sets to train and test on."""
+    settings: Settings = settings_of(EXPERIMENTS[name].Settings, name, table, given, quick)
+    if not settings.train:
+        raise ValueError(f"{name}: name at least one folder to train on: --train FOLDER.")
+    if not settings.test and name != "objects":
+        raise ValueError(f"{name}: name at least one folder to test on: --test FOLDER.")
+    return settings
+
+
+def conduct(
+    folder: Path,
+    wanted: Mapping[str, Settings],
+    *,
+    jobs: int | None = None,
+    skip_invalid: bool = False,
+    progress: bool | None = None,
+) -> None:
+    """Run experiments into a folder; what is there already is not fitted again."""
+    with Progress(progress) as bar:
+        data = Data(jobs or cores(), bar, skip_invalid)
+        for name, settings in wanted.items():
+            named = name_trials(EXPERIMENTS[name].plan(settings), data)
+            folder.mkdir(parents=True, exist_ok=True)
+            content = {
+                "experiment": name,
+                "settings": asdict(settings),
+                "trials": [{"rows": rows_name, **asdict(trial)} for trial, rows_name in named],
+            }
+            plan_of(folder, name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+            run(folder, missing(folder, named), data, jobs)
+
+
+def plan_of(folder: Path, name: str) -> Path:
+    """The file that says what an experiment consists of."""
+    return folder / f"{name}.json"
+
+
+def draw(folder: Path, reference: Path | None = None, others: Path | None = None) -> tuple[list[Path], list[str]]:
+    """Draw the report of a folder from its rows alone: the files written, and experiments that are not complete."""
+    found: dict[str, Findings] = {}
+    unfinished: list[str] = []
+    paper, runtimes = read_reference(reference)
+    for name, experiment in EXPERIMENTS.items():
+        if not plan_of(folder, name).is_file():
+            continue
+        content = json.loads(plan_of(folder, name).read_text(encoding="utf-8"))
+        named = [(item.pop("rows"), trial_from(item)) for item in content["trials"]]
+        if missing(folder, [(trial, rows_name) for rows_name, trial in named]):
+            unfinished.append(name)
+            continue
+        labels: dict[str, list[tuple[Trial, str]]] = {}
+        for rows_name, trial in named:
+            labels.setdefault(trial.label, []).append((trial, rows_name))
+        study = Study(
+            settings=content["settings"],
+            trials=[trial for _, trial in named],
+            fits={label: rows.read_fits(folder, some) for label, some in labels.items()},
+            paper=paper,
+            runtimes=runtimes,
+            others=read_others(others),
+        )
+        found[name] = experiment.report(study)
+    if not found:
+        raise ValueError(f"{folder}: there is no finished experiment here to draw.")
+    return findings.write(folder, found), unfinished
+
+
+def read_reference(
+    folder: Path | None,
+) -> tuple[dict[str, dict[str, float]], dict[tuple[str, int, int], float]]:
+    """The paper's errors by algorithm, and its milliseconds by algorithm, iterations and percent of the pixels."""
+    if folder is None:
+        return {}, {}
+    paper = {
+        row["algorithm"]: {name: float(row[name]) for name in findings.FIGURES}
+        for row in _csv(folder / "paper_lfpw.csv", ("algorithm", *findings.FIGURES))
+    }
+    columns = ("algorithm", "iterations", "sampling_percent", "milliseconds")
+    runtimes = {
+        (row["algorithm"], int(row["iterations"]), int(row["sampling_percent"])): float(row["milliseconds"])
+        for row in _csv(folder / "paper_runtime.csv", columns)
+    }
+    return paper, runtimes
+
+
+def read_others(path: Path | None) -> dict[str, dict[str, Float64]]:
+    """Errors of other methods `(k,)` by test set and method, from a CSV file with the columns test, method, error."""
+    if path is None:
+        return {}
+    errors: dict[str, dict[str, list[float]]] = {}
+    for number, row in enumerate(_csv(path, ("test", "method", "error")), start=2):
+        try:
+            value = float(row["error"])
+        except ValueError:
+            raise ValueError(f"{path}, line {number}: the error '{row['error']}' is not a number.") from None
+        errors.setdefault(row["test"], {}).setdefault(row["method"], []).append(value)
+    return {
+        test: {method: np.array(some) for method, some in methods.items()} for test, methods in errors.items()
+    }
+
+
+def _csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
+    if not path.is_file():
+        raise ValueError(f"{path}: there is no such file.")
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        lacking = [name for name in columns if name not in (reader.fieldnames or ())]
+        if lacking:
+            raise ValueError(f"{path}: the column '{lacking[0]}' is missing; it needs {', '.join(columns)}.")
+        return list(reader)

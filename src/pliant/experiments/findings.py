@@ -1,0 +1,168 @@
+"""What an experiment found: tables and figures, each a file of its own, and a page with all of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from pliant import report
+from pliant.experiments.rows import Fits
+from pliant.experiments.statistics import Comparison, Summary, compare, summary
+from pliant.experiments.trial import Trial
+from pliant.metrics import BOUNDS
+
+SHARES = tuple(f"lt_{bound}" for bound in BOUNDS)
+FIGURES = (*SHARES, "mean", "std", "median")
+PAIRED = ("first", "second", "images", "difference", "low", "high", "wins", "p", "corrected", "differ")
+
+ABOUT_PAIRED = (
+    "Paired comparisons of the mean errors of images. Difference: the median of the second's less the first's, "
+    "with the ends of its 95 % interval. Wins: the share of images at which the second is better. p: Wilcoxon's "
+    "signed-rank test; corrected: Holm's, over all rows of this table. They differ if that is below 0.05."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Study:
+    """All that a report is drawn from: the trials of an experiment, and the fits of each label.
+
+    `paper` are the paper's own figures by algorithm, and `runtimes` its milliseconds by algorithm, iterations and
+    sampling; `others` are errors of other methods, by test set and name. Each is empty if it was not given.
+    """
+
+    settings: Mapping[str, Any]
+    trials: Sequence[Trial]
+    fits: Mapping[str, Fits]
+    paper: Mapping[str, Mapping[str, float]]
+    runtimes: Mapping[tuple[str, int, int], float]
+    others: Mapping[str, Mapping[str, Any]]
+
+    def trial(self, label: str) -> Trial:
+        return next(trial for trial in self.trials if trial.label == label)
+
+    def groups(self) -> dict[str, list[str]]:
+        """The labels of each group, in their order."""
+        groups: dict[str, dict[str, None]] = {}
+        for trial in self.trials:
+            groups.setdefault(trial.group, {})[trial.label] = None
+        return {group: list(labels) for group, labels in groups.items()}
+
+    def summaries(self) -> dict[str, Summary]:
+        return {label: summary(fits.errors, fits.images) for label, fits in self.fits.items()}
+
+    def start(self) -> Summary:
+        """How far off the starts are."""
+        fits = next(iter(self.fits.values()))
+        return summary(fits.start_errors, fits.images)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows for a CSV file `name.csv` and for the page."""
+
+    name: str
+    header: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    caption: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """A figure for a file `name.svg` and for the page."""
+
+    name: str
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """The parts of one experiment's report, in the order of reading: sentences, tables and drawings."""
+
+    title: str
+    parts: Sequence[str | Table | Drawing]
+
+
+def figures_of(found: Summary) -> list[float]:
+    """The columns of the paper's tables."""
+    return [found.values[name] for name in FIGURES]
+
+
+def ends_of(found: Summary, names: Iterable[str] = (*SHARES, "mean")) -> list[float]:
+    return [end for name in names for end in found.intervals[name]]
+
+
+ENDS = [f"{name}_{end}" for name in (*SHARES, "mean") for end in ("low", "high")]
+"""The columns of `ends_of`."""
+
+
+def paired(study: Study, pairs: Sequence[tuple[str, str]], name: str) -> Table:
+    """The table of paired tests."""
+    return Table(name, PAIRED, [_paired_row(one) for one in compare(study.fits, pairs)], ABOUT_PAIRED)
+
+
+def _paired_row(one: Comparison) -> list[Any]:
+    return [
+        one.first,
+        one.second,
+        one.images,
+        one.difference,
+        one.low,
+        one.high,
+        one.wins,
+        one.p,
+        one.corrected,
+        "yes" if one.differ else "no",
+    ]
+
+
+def write(folder: Path, findings: Mapping[str, Findings], title: str, lead: str) -> list[Path]:
+    """Write tables, drawings and `report.html` into a folder."""
+    written = []
+    sections = []
+    for name, found in findings.items():
+        parts = []
+        for part in found.parts:
+            if isinstance(part, Table):
+                written.append(_write_table(folder / f"{part.name}.csv", part))
+                parts += [report.table(part.header, [[_shown(cell) for cell in row] for row in part.rows])]
+                parts += [report.paragraph(part.caption)] if part.caption else []
+            elif isinstance(part, Drawing):
+                written.append(folder / f"{part.name}.svg")
+                with matplotlib.rc_context({"svg.hashsalt": "pliant"}):
+                    part.figure.savefig(written[-1], metadata={"Date": None})
+                parts += [
+                    report.picture(written[-1].read_bytes(), part.caption),
+                    report.paragraph(part.caption),
+                ]
+            else:
+                parts += [report.paragraph(part)]
+        sections.append(report.Section(f"{found.title} ({name})", parts))
+    page = folder / "report.html"
+    page.write_text(report.page(title, lead, sections), encoding="utf-8")
+    return [page, *written]
+
+
+def _write_table(path: Path, table: Table) -> Path:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(table.header)
+        rows.writerows([_plain(cell) for cell in row] for row in table.rows)
+    return path
+
+
+def _plain(cell: Any) -> Any:
+    return f"{cell:.6g}" if isinstance(cell, float) else cell
+
+
+def _shown(cell: Any) -> Any:
+    """A cell as the page has it: small numbers keep their digits."""
+    if isinstance(cell, float) and cell and abs(cell) < 1e-3:
+        return f"{cell:.1e}"
+    return "" if cell is None else cell

@@ -1,0 +1,213 @@
+"""Fit what is left to fit of an experiment, and write it down."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.arrays import Float64, Int32
+from pliant.data.dataset import Dataset, load_dataset
+from pliant.data.loading import short_name
+from pliant.evaluation import annotated, random_start
+from pliant.experiments import rows
+from pliant.experiments.trial import Training, Trial
+from pliant.fitting.fitter import Fitter, make_fitter
+from pliant.fitting.loop import Status
+from pliant.fitting.result import FitResult
+from pliant.metrics import normalised_error, point_subset
+from pliant.model import Model
+from pliant.progress import Advance, Progress
+from pliant.shape import shape_size
+from pliant.threads import one_blas_thread
+from pliant.training import train
+
+_BLOCK = 8
+"""Images that are fitted together. The last bits of a fit depend on the others in its block: blocks begin at the
+same images in every run, whatever was done before, and however many threads there are."""
+
+
+@dataclass(frozen=True, eq=False)
+class Annotated:
+    """Samples with their landmarks `(k, v, 2)`, their numbers in the whole set `(k,)`, and a fingerprint of all."""
+
+    samples: Dataset
+    truths: Float64
+    numbers: Int32
+    fingerprint: str
+
+    def only(self, chosen: Sequence[int] | Int32) -> Annotated:
+        """Some of the samples, by their place."""
+        samples = tuple(self.samples[int(k)] for k in chosen)
+        truths, numbers = self.truths[chosen], self.numbers[chosen]
+        fingerprint = hashlib.sha256("\n".join(short_name(sample.name) for sample in samples).encode())
+        fingerprint.update(np.ascontiguousarray(truths).tobytes() + np.ascontiguousarray(numbers).tobytes())
+        return Annotated(Dataset(samples, self.samples.source), truths, numbers, fingerprint.hexdigest())
+
+    def spread(self, most: int) -> Annotated:
+        """At most so many samples, evenly from all of them."""
+        count = len(self.samples)
+        if not most or count <= most:
+            return self
+        return self.only(np.unique(np.linspace(0, count - 1, most).round().astype(np.int32)))
+
+
+@dataclass
+class Data:
+    """The sets that trials name: each is read and checked once, when it is first asked for."""
+
+    jobs: int
+    bar: Progress
+    skip_invalid: bool = False
+    _sets: dict[tuple[str, ...], Annotated] = field(default_factory=dict)
+
+    def whole(self, sets: tuple[str, ...]) -> Annotated:
+        if sets not in self._sets:
+            samples, truths = annotated(load_dataset(*sets), self.jobs, self.skip_invalid, self.bar)
+            every = np.arange(len(samples), dtype=np.int32)
+            self._sets[sets] = Annotated(samples, truths, every, "").only(every)
+        return self._sets[sets]
+
+    def training(self, training: Training) -> Annotated:
+        """What a model learns from."""
+        return self._part(training, held_out=False).spread(training.most)
+
+    def test(self, trial: Trial) -> Annotated:
+        """What a trial is tried on."""
+        if trial.training.folds:
+            return self._part(trial.training, held_out=True).spread(trial.most)
+        return self.whole(trial.test).spread(trial.most)
+
+    def _part(self, training: Training, held_out: bool) -> Annotated:
+        whole = self.whole(training.sets)
+        if not training.folds:
+            return whole
+        rest, held = whole.samples.folds(training.folds)[training.fold]
+        part = {id(sample) for sample in (held if held_out else rest)}
+        return whole.only([k for k, sample in enumerate(whole.samples) if id(sample) in part])
+
+
+def name_trials(trials: Sequence[Trial], data: Data) -> list[tuple[Trial, str]]:
+    """Trials with the names of their rows. Reads the landmarks of all sets, and complains about those without."""
+    named = []
+    for trial in trials:
+        learned, tested = data.training(trial.training), data.test(trial)
+        if learned.truths.shape[1:] != tested.truths.shape[1:]:
+            raise ValueError(
+                f"{tested.samples.source} has {tested.truths.shape[1]} landmarks, and {learned.samples.source} has "
+                f"{learned.truths.shape[1]}: a model cannot be tested there."
+            )
+        point_subset(trial.points, tested.truths.shape[1])
+        prints = {"learned": learned.fingerprint, "tested": tested.fingerprint}
+        named.append((trial, rows.digest(trial, prints)))
+    return named
+
+
+def missing(folder: Path, named: Sequence[tuple[Trial, str]]) -> list[tuple[Trial, str, list[int]]]:
+    """What is not there yet: trials, the names of their rows, and the start numbers; nothing twice."""
+    left: dict[str, tuple[Trial, str, list[int]]] = {}
+    for trial, name in named:
+        starts = [k for k in range(trial.starts) if not rows.file_of(folder, name, k).is_file()]
+        if starts and (name not in left or len(starts) > len(left[name][2])):
+            left[name] = (trial, name, starts)
+    # Trials of one model follow each other, so that there is only one of these at a time.
+    models = list(dict.fromkeys(trial.training for trial, _, _ in left.values()))
+    return sorted(left.values(), key=lambda item: models.index(item[0].training))
+
+
+def run(
+    folder: Path,
+    left: Sequence[tuple[Trial, str, list[int]]],
+    data: Data,
+    jobs: int | None = None,
+) -> None:
+    """Train, fit and write what is left."""
+    model: Model | None = None
+    learned: Training | None = None
+    advance = data.bar.start("fitting", sum(len(data.test(trial).samples) * len(ks) for trial, _, ks in left))
+    for trial, name, starts in left:
+        if model is None or trial.training != learned:
+            model, learned = train_model(trial.training, data, jobs), trial.training
+        fitter = make_fitter(
+            model,
+            algorithm=trial.algorithm,
+            iterations=trial.iterations,
+            sampling=trial.sampling,
+            order=trial.order,  # type: ignore[arg-type]  # checked there
+            jobs=jobs,
+            confidence=False,
+        )
+        tested = data.test(trial)
+        for start in starts:
+            done = list(_fit(fitter, trial, tested, start, advance))
+            rows.write_rows(rows.file_of(folder, name, start), done)
+
+
+def train_model(training: Training, data: Data, jobs: int | None) -> Model:
+    return train(
+        data.training(training).samples,
+        size=training.size,
+        scales=training.scales,
+        shape_modes=_one_or_each(training.shape_modes),
+        appearance_variance=_one_or_each(training.appearance_variance),
+        features=training.features,
+        motion=training.motion,
+        mirror=training.mirror,
+        jobs=jobs,
+        detector=None,
+        progress=False,
+    )
+
+
+def _one_or_each(values: tuple[Any, ...]) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _fit(
+    fitter: Fitter, trial: Trial, tested: Annotated, start: int, advance: Advance
+) -> Iterator[Mapping[str, Any]]:
+    """The rows of all images from start number `start`, in their order."""
+    model = fitter.model
+    subset = point_subset(trial.points, model.landmarks)
+    begins = [
+        random_start(model, truth, trial.noise, trial.seed, int(number), start)
+        for truth, number in zip(tested.truths, tested.numbers, strict=True)
+    ]
+    settings = rows.settings_of(trial)
+    # The first fit prepares and compiles, which says nothing about the algorithm.
+    fitter.block([tested.samples[0]], [begins[0]])
+
+    def block(low: int) -> list[FitResult]:
+        images = [sample.image() for sample in tested.samples[low : low + _BLOCK]]
+        return fitter.block(images, begins[low : low + _BLOCK])
+
+    with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
+        fits = (fit for some in pool.map(block, range(0, len(begins), _BLOCK)) for fit in some)
+        every = zip(tested.samples, tested.numbers, tested.truths, fits, strict=True)
+        for sample, number, truth, fit in every:
+            where = {"image": short_name(sample.name), "number": int(number), "start": start}
+            yield {**where, **settings, **_outcome(fit, truth, subset)}
+            advance(fit.status is Status.FAILED)
+
+
+def _outcome(fit: FitResult, truth: Float64, subset: Int32) -> dict[str, Any]:
+    size = float(shape_size(truth))
+    far = [
+        np.linalg.norm(level.points[:, subset] - truth[subset], axis=-1).mean(axis=-1) for level in fit.trace
+    ]
+    return {
+        "status": str(fit.status),
+        "reason": fit.reason,
+        "error": normalised_error(fit.points, truth, subset),
+        "start_error": normalised_error(fit.start, truth, subset),
+        "landmark_errors": (np.linalg.norm(fit.points - truth, axis=-1) / size).tolist(),
+        "cost": fit.cost,
+        "costs": [level.costs.tolist() for level in fit.trace],
+        "errors": [(distances / size).tolist() for distances in far],
+        "seconds": fit.seconds,
+    }

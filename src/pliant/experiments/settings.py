@@ -1,0 +1,153 @@
+"""Settings of experiments: the paper's by default, from one TOML file, or from the command line."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pliant.experiments.trial import Modes, Training, Trial
+
+TABLE = "experiment"
+
+
+def sized(usual: Any, quick: Any) -> Any:
+    """A setting that `--quick` makes smaller."""
+    return field(default=usual, metadata={"quick": quick})
+
+
+def steps(count: int) -> tuple[float, ...]:
+    """So many numbers from 0 to 1."""
+    return tuple(round(k / (count - 1), 6) for k in range(count))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all experiments have. The defaults are the paper's.
+
+    `most_train` and `most_test` are how many images of a set are used at most, evenly taken from it; 0 is all.
+    """
+
+    train: tuple[str, ...] = ()
+    test: tuple[str, ...] = ()
+    size: float = 150.0
+    scales: tuple[float, ...] = (0.5, 1.0)
+    shape_modes: tuple[Modes, ...] = (3, 12)
+    appearance_variance: tuple[Modes, ...] = (0.75,)
+    features: str = "dsift"
+    motion: str = "piecewise-affine"
+    mirror: bool = False
+    points: str = "all"
+    noise: float = 0.05
+    starts: int = sized(3, 1)
+    seed: int = 0
+    iterations: tuple[int, ...] = (24, 16)
+    most_train: int = sized(0, 200)
+    most_test: int = sized(0, 24)
+
+    def training(self, **changes: Any) -> Training:
+        """A model of these settings, but for some."""
+        plain: dict[str, Any] = {
+            "sets": self.train,
+            "size": self.size,
+            "scales": self.scales,
+            "shape_modes": self.shape_modes,
+            "appearance_variance": self.appearance_variance,
+            "features": self.features,
+            "motion": self.motion,
+            "mirror": self.mirror,
+            "most": self.most_train,
+        }
+        return Training(**{**plain, **changes})
+
+    def trial(self, label: str, algorithm: str, **changes: Any) -> Trial:
+        """A trial of these settings, but for some."""
+        plain: dict[str, Any] = {
+            "training": self.training(),
+            "test": self.test,
+            "iterations": self.iterations,
+            "noise": self.noise,
+            "seed": self.seed,
+            "points": self.points,
+            "most": self.most_test,
+            "starts": self.starts,
+        }
+        return Trial(label=label, algorithm=algorithm, **{**plain, **changes})
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def read_file(path: Path, known: Mapping[str, type[Settings]]) -> dict[str, Any]:
+    """The table [experiment] of a TOML file, with a table in it for each experiment that differs."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: this is not a TOML file ({error}).") from None
+    table = content.get(TABLE)
+    if not isinstance(table, dict) or not table:
+        raise ValueError(f"{path}: there is no table [{TABLE}] in this file.")
+    shared = {key: value for key, value in table.items() if not isinstance(value, dict)}
+    _check_keys(f"{path}: [{TABLE}]", shared, Settings)
+    for name, own in table.items():
+        if isinstance(own, dict):
+            if name not in known:
+                raise ValueError(f"{path}: there is no experiment '{name}'. Known: {', '.join(known)}.")
+            _check_keys(f"{path}: [{TABLE}.{name}]", own, known[name])
+    return table
+
+
+def settings_of(
+    kind: type[Kind], name: str, table: Mapping[str, Any], given: Mapping[str, Any], quick: bool
+) -> Kind:
+    """The settings of one experiment: what was given comes first, then `quick`, then the file, then the paper."""
+    values: dict[str, Any] = {}
+    for source in (table, table.get(name, {})):
+        values |= {_inside(key): value for key, value in source.items() if not isinstance(value, dict)}
+    if quick:
+        values |= {one.name: one.metadata["quick"] for one in fields(kind) if "quick" in one.metadata}
+    values |= given
+    return kind(**{one.name: _typed(one, values[one.name]) for one in fields(kind) if one.name in values})
+
+
+def _inside(key: str) -> str:
+    return key.replace("-", "_")
+
+
+def _check_keys(where: str, given: Mapping[str, Any], kind: type[Settings]) -> None:
+    known = {one.name for one in fields(kind)}
+    unknown = sorted(key for key in given if _inside(key) not in known)
+    if unknown:
+        listed = ", ".join(sorted(name.replace("_", "-") for name in known))
+        raise ValueError(f"{where} has no setting '{unknown[0]}'. Known: {listed}.")
+
+
+def _typed(one: Field[Any], value: Any) -> Any:
+    """A value as the dataclass wants it: one where a tuple is meant is a tuple of one."""
+    assert one.default is not MISSING
+    usual = one.default
+    several = value if isinstance(value, (list, tuple)) else (value,)
+    if isinstance(usual, tuple):
+        kinds = {type(item) for item in usual} or {str}
+        numbers = kinds <= {int, float}
+        if not several or any(isinstance(item, (int, float)) is not numbers for item in several):
+            meant = "numbers" if numbers else "texts"
+            raise ValueError(f"{one.name.replace('_', '-')} = {value!r}: this must be {meant}.")
+        return (
+            tuple(float(item) for item in several)
+            if kinds == {float} and one.name in _FLOATS
+            else tuple(several)
+        )
+    if len(several) != 1 or isinstance(several[0], (bool, str)) is not isinstance(usual, (bool, str)):
+        raise ValueError(
+            f"{one.name.replace('_', '-')} = {value!r}: this must be one value, such as {usual!r}."
+        )
+    return type(usual)(several[0])
+
+
+_FLOATS = {"scales", "weights", "alphas", "samplings", "noises", "shares"}
+"""Settings that are never counts: a whole number among them is one that was written without a point."""
