@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
 
 from pliant.arrays import Float64, Floats
 from pliant.plots.axes import dress, sheet
@@ -19,6 +20,8 @@ _ACROSS = 3
 """So many small axes stand in a row at most."""
 _POINTS = 72
 """Points of an inch."""
+_OVER_THE_EDGE = {"clip_on": False, "in_layout": False}
+"""For markers on the edge. They ask for no room: Matplotlib would give some to a line without points."""
 
 
 def plot_courses(
@@ -58,17 +61,18 @@ def plot_courses(
     step = max(1, last // 5)
     for number, (label, curve) in enumerate(curves.items()):
         # Each has its markers at iterations of its own: where curves run together, they lie side by side.
-        first = min(number % 9 * step // min(9, len(curves)), len(curve) - 1)
+        first = min(1 + number % 9 * step // min(9, len(curves)), len(curve) - 1)
         shown = np.where(np.isfinite(curve), curve, np.nan)
-        axis.plot(np.arange(len(curve)), shown, label=label, markevery=(first, step), **style.curve(number))
+        look = {**style.curve(number), "markersize": 0.7 * style.font, "markevery": (first, step)}
+        axis.plot(np.arange(len(curve)), shown, label=label, **look)
     dress(axis, style, title=title, x="iteration", y=y)
     axis.set(xlim=(-0.01 * last - 0.1, 1.01 * last + 0.1), ylim=(0, limit))
     axis.locator_params(axis="x", integer=True)
-    look = {"fontsize": 0.9 * style.font, "handlelength": 3.5}
+    small = 0.9 * style.font
     if beside:
-        figure.legend(loc="outside right upper", **look)
+        figure.legend(loc="outside right upper", fontsize=small, handlelength=3.5)
     else:
-        axis.legend(loc="best", **look)
+        axis.legend(loc="best", fontsize=small, handlelength=3.5)
     return figure
 
 
@@ -98,7 +102,8 @@ def plot_shares(
 
     setting = _floats(values)
     rows, columns = _rows_and_columns(len(lines))
-    figure, axes = sheet(rows, columns, 2.3 * columns + 0.6, 2.0 * rows + 0.6, style)
+    letters = max(1.0, style.font / STYLE.font)
+    figure, axes = sheet(rows, columns, 2.3 * letters * columns + 0.6, 1.9 * letters * rows + 0.6, style)
     margin = 0.04 * (np.ptp(setting) or 1.0)
     for place, (axis, (label, share)) in enumerate(zip(axes.flat, lines.items(), strict=False)):
         for number in range(len(bounds)):
@@ -106,30 +111,30 @@ def plot_shares(
             if label in bands:
                 low, high = bands[label][:, number].T
                 axis.fill_between(setting, low, high, color=look["color"], alpha=0.18, linewidth=0)
-            axis.plot(setting, share[:, number], clip_on=False, **look)
+            axis.plot(setting, share[:, number], **_OVER_THE_EDGE, **look)
             if np.isfinite(share[:, number]).any():
                 best = np.nanargmax(share[:, number])
                 axis.plot(
                     setting[best],
                     share[best, number],
                     **_open(look["marker"], look["color"], style),
-                    clip_on=False,
+                    **_OVER_THE_EDGE,
                     zorder=4,
                 )
         lowest, leftmost = place + columns >= len(lines), place % columns == 0
-        dress(axis, style, title=label, x=x if lowest else "", y="share of fits" if leftmost else "")
+        dress(axis, style, title=label)
         axis.set(xlim=(setting.min() - margin, setting.max() + margin), ylim=(0, 1.02))
         axis.yaxis.set_major_formatter("{x:.0%}")
         axis.tick_params(labelbottom=lowest, labelleft=leftmost)
-    _remove_empty(axes, len(lines))
+    _finish(figure, axes, len(lines), x, "share of fits", style)
     handles = [
         Line2D([], [], label=f"below {bound:g}", **style.curve(number)) for number, bound in enumerate(bounds)
     ]
-    handles.append(Line2D([], [], label="largest", **_open("o", "0.3", style)))
+    handles.append(Line2D([], [], label="largest share", **_open("o", "0.3", style)))
     figure.legend(
         handles=handles,
-        loc="outside lower center",
-        ncols=min(len(handles), 2 * columns),
+        loc="outside upper center",
+        ncols=min(len(handles), columns + 1),
         fontsize=style.font,
         handlelength=3.5,
         frameon=False,
@@ -174,20 +179,14 @@ def plot_grids(
                     color="white" if _is_dark(mesh.cmap(share)) else "black",
                 )
         lowest, leftmost = place + across >= len(tables), place % across == 0
-        dress(
-            axis,
-            style,
-            title=label,
-            x=column_title if lowest else "",
-            y=row_title if leftmost else "",
-        )
+        dress(axis, style, title=label)
         axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
         axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
         axis.tick_params(labelbottom=lowest, labelleft=leftmost, length=0)
         axis.grid(False)
         axis.spines[:].set_visible(False)
         axis.invert_yaxis()
-    _remove_empty(axes, len(tables))
+    _finish(figure, axes, len(tables), column_title, row_title, style)
     bar = figure.colorbar(mesh, ax=list(axes.flat[: len(tables)]), format="{x:.0%}", pad=0.02)
     bar.set_label("share of fits", fontsize=style.font)
     bar.ax.tick_params(labelsize=0.9 * style.font)
@@ -226,9 +225,9 @@ def plot_intervals(
     known = _floats([(reference or {}).get(label, -np.inf) for label in labels])
     numbers = np.append(table, known)
     numbers = numbers[np.isfinite(numbers)]
+    start = 1.05 * numbers.min(initial=0)
     if limit is None:
-        limit = 1.05 * max(numbers.max(initial=0), 0) or 1.0
-    start = min(1.05 * numbers.min(initial=0), 0)
+        limit = 1.05 * numbers.max(initial=0) or float(start == 0)
     heights = np.arange(len(labels)) + 0.6 * np.repeat(
         np.arange(len(groups)), [len(group) for group in groups]
     )
@@ -237,13 +236,13 @@ def plot_intervals(
     figure, axes = sheet(1, 1, 6.4, row * (heights[-1] + 1) + 0.95, style)
     axis = axes[0, 0]
     value, low, high = table.T
-    inside = value <= limit
+    inside = np.isfinite(value) & (value <= limit)
     colour, other = style.curves[:2]
     axis.hlines(heights, low, np.minimum(high, limit), color="0.55", linewidth=3, zorder=2)
     axis.plot(value[inside], heights[inside], "o", color=colour, markersize=0.55 * style.font, zorder=3)
     # An interval that goes on beyond the edge ends in an arrow as well, without a number.
     out = ~inside | (high > limit)
-    arrow = {"linestyle": "none", "marker": ">", "clip_on": False, "zorder": 3}
+    arrow = {"linestyle": "none", "marker": ">", "zorder": 3, **_OVER_THE_EDGE}
     axis.plot(np.full(out.sum(), limit), heights[out], color=colour, markersize=0.7 * style.font, **arrow)
     drawn = np.isfinite(known) & (known <= limit)
     diamond = _open("D", other, style, 0.75)
@@ -287,7 +286,7 @@ def plot_intervals(
     return figure
 
 
-def _floats(values: Sequence[float] | Sequence[tuple[float, float, float]] | Floats) -> Float64:
+def _floats(values: ArrayLike) -> Float64:
     return np.asarray(values, dtype=np.float64)
 
 
@@ -309,7 +308,10 @@ def _rows_and_columns(count: int) -> tuple[int, int]:
     return rows, -(-count // rows)
 
 
-def _remove_empty(axes: Any, count: int) -> None:
+def _finish(figure: Figure, axes: Any, count: int, x: str, y: str, style: Style) -> None:
+    """Names for all of the small axes together; those beyond `count` are taken away."""
+    figure.supxlabel(x, fontsize=style.font)
+    figure.supylabel(y, fontsize=style.font)
     for axis in axes.flat[count:]:
         axis.remove()
 
