@@ -53,6 +53,12 @@ FIGURES = {
     ),
     "reliability": lambda t: plots.plot_reliability(np.linspace(0, 1, 20), np.arange(20) > 8),
     "roc": lambda t: plots.plot_roc(np.linspace(0, 1, 20), np.arange(20) % 3 == 0),
+    "courses": lambda t: plots.plot_courses({"a": np.linspace(1, 0, 9)}, y="error", changes=(4,)),
+    "shares": lambda t: plots.plot_shares([0, 1], {"a": np.eye(2)}, bounds=(0.02, 0.03), x="rho"),
+    "grids": lambda t: plots.plot_grids(
+        {"a": np.eye(2)}, rows="ab", columns="cd", row_title="sampled", column_title="noise"
+    ),
+    "intervals": lambda t: plots.plot_intervals({"a": (0.2, 0.1, 0.3), "b": (9, 8, 10)}, x="error", limit=1),
 }
 
 

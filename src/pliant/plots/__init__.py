@@ -1,4 +1,4 @@
-"""Pictures of data sets, models, fits and errors.
+"""Pictures of data sets, models, fits, errors and comparisons.
 
 Each `plot_` function takes results and a `Style`, and returns a Matplotlib figure: save it as PNG, SVG or PDF.
 `paint_overlay`, `write_overlay` and `write_animation` paint pixels without Matplotlib: for thousands of
@@ -6,6 +6,7 @@ pictures, and for moving ones.
 """
 
 from pliant.plots.animation import write_animation
+from pliant.plots.comparisons import plot_courses, plot_grids, plot_intervals, plot_shares
 from pliant.plots.confidence import plot_reliability, plot_roc
 from pliant.plots.errors import ced_area, plot_best_median_worst, plot_ced, plot_landmark_errors
 from pliant.plots.fits import plot_convergence, plot_fit, plot_fits, plot_iterations
@@ -21,8 +22,11 @@ __all__ = [
     "plot_best_median_worst",
     "plot_ced",
     "plot_convergence",
+    "plot_courses",
     "plot_fit",
     "plot_fits",
+    "plot_grids",
+    "plot_intervals",
     "plot_iterations",
     "plot_landmark_errors",
     "plot_mean",
@@ -32,6 +36,7 @@ __all__ = [
     "plot_reliability",
     "plot_roc",
     "plot_samples",
+    "plot_shares",
     "plot_suspects",
     "plot_uncertainty",
     "plot_variance",

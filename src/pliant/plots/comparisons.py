@@ -1,0 +1,333 @@
+"""How algorithms and settings compare: iteration by iteration, over one setting, over two, and in one list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
+
+from pliant.arrays import Float64, Floats
+from pliant.plots.axes import dress, sheet
+from pliant.plots.style import STYLE, Style
+
+_BESIDE = 6
+"""With more curves than this, their legend stands beside the plot."""
+_ACROSS = 3
+"""So many small axes stand in a row at most."""
+_POINTS = 72
+"""Points of an inch."""
+_OVER_THE_EDGE = {"clip_on": False, "in_layout": False}
+"""For markers on the edge. They ask for no room: Matplotlib would give some to a line without points."""
+
+
+def plot_courses(
+    courses: Mapping[str, Floats],
+    *,
+    y: str,
+    limit: float | None = None,
+    changes: Sequence[int] = (),
+    title: str = "",
+    style: Style = STYLE,
+) -> Figure:
+    """A value `(k + 1,)` of each label, called `y`, against the iterations 0 to k; `changes` begin new levels.
+
+    The axis goes from 0 to `limit`; without one, to a little above the largest value that a curve begins with, so
+    that a fit that is lost leaves the plot and the others can be seen. Values that are not finite break the line.
+    """
+    curves = {label: _floats(values) for label, values in courses.items()}
+    if not curves:
+        raise ValueError("there are no courses to draw: give at least one label.")
+    for label, curve in curves.items():
+        if curve.ndim != 1 or not curve.size:
+            raise ValueError(
+                f"{label}: a course has one value for each iteration, (k + 1,), not {curve.shape}."
+            )
+    last = max(len(curve) for curve in curves.values()) - 1
+    wrong = [change for change in changes if not 0 <= change <= last]
+    if wrong:
+        raise ValueError(f"a level cannot begin at iteration {wrong[0]}: the courses go from 0 to {last}.")
+    if limit is None:
+        limit = 1.05 * max([curve[0] for curve in curves.values() if 0 < curve[0] < np.inf], default=1.0)
+
+    beside = len(curves) > _BESIDE
+    figure, axes = sheet(1, 1, 7.6 if beside else 5.4, 3.4, style)
+    axis = axes[0, 0]
+    for change in changes:
+        axis.axvline(change, color="0.4", linestyle=":", linewidth=0.9, zorder=1)
+    step = max(1, last // 5)
+    for number, (label, curve) in enumerate(curves.items()):
+        # Each has its markers at iterations of its own: where curves run together, they lie side by side.
+        first = min(1 + number % 9 * step // min(9, len(curves)), len(curve) - 1)
+        shown = np.where(np.isfinite(curve), curve, np.nan)
+        look = {**style.curve(number), "markersize": 0.7 * style.font, "markevery": (first, step)}
+        axis.plot(np.arange(len(curve)), shown, label=label, **look)
+    dress(axis, style, title=title, x="iteration", y=y)
+    axis.set(xlim=(-0.01 * last - 0.1, 1.01 * last + 0.1), ylim=(0, limit))
+    axis.locator_params(axis="x", integer=True)
+    small = 0.9 * style.font
+    if beside:
+        figure.legend(loc="outside right upper", fontsize=small, handlelength=3.5)
+    else:
+        axis.legend(loc="best", fontsize=small, handlelength=3.5)
+    return figure
+
+
+def plot_shares(
+    values: Sequence[float],
+    shares: Mapping[str, Floats],
+    *,
+    bounds: Sequence[float],
+    x: str,
+    intervals: Mapping[str, Floats] | None = None,
+    style: Style = STYLE,
+) -> Figure:
+    """Shares of fits below each bound against the `values` of a setting called `x`, an axis for each label.
+
+    `shares` are `(values, bounds)` from 0 to 1, and `intervals`, drawn as bands, `(values, bounds, 2)`. An open
+    marker is about the largest share of each line.
+    """
+    if not shares or not len(values) or not len(bounds):
+        raise ValueError("there are no shares to draw: give at least one label, one value and one bound.")
+    shape = (len(values), len(bounds))
+    lines = {label: _shares(label, some, shape) for label, some in shares.items()}
+    bands = {label: _shares(label, some, (*shape, 2)) for label, some in (intervals or {}).items()}
+    if bands and bands.keys() != lines.keys():
+        raise ValueError(
+            "shares and intervals have different labels: give intervals for all labels or for none."
+        )
+
+    setting = _floats(values)
+    rows, columns = _rows_and_columns(len(lines))
+    letters = max(1.0, style.font / STYLE.font)
+    figure, axes = sheet(rows, columns, 2.3 * letters * columns + 0.6, 1.9 * letters * rows + 0.6, style)
+    margin = 0.04 * (np.ptp(setting) or 1.0)
+    for place, (axis, (label, share)) in enumerate(zip(axes.flat, lines.items(), strict=False)):
+        for number in range(len(bounds)):
+            look = style.curve(number)
+            if label in bands:
+                low, high = bands[label][:, number].T
+                axis.fill_between(setting, low, high, color=look["color"], alpha=0.18, linewidth=0)
+            axis.plot(setting, share[:, number], **_OVER_THE_EDGE, **look)
+            if np.isfinite(share[:, number]).any():
+                best = np.nanargmax(share[:, number])
+                axis.plot(
+                    setting[best],
+                    share[best, number],
+                    **_open(look["marker"], look["color"], style),
+                    **_OVER_THE_EDGE,
+                    zorder=4,
+                )
+        lowest, leftmost = place + columns >= len(lines), place % columns == 0
+        dress(axis, style, title=label)
+        axis.set(xlim=(setting.min() - margin, setting.max() + margin), ylim=(0, 1.02))
+        axis.yaxis.set_major_formatter("{x:.0%}")
+        axis.tick_params(labelbottom=lowest, labelleft=leftmost)
+    _finish(figure, axes, len(lines), x, "share of fits", style)
+    handles = [
+        Line2D([], [], label=f"below {bound:g}", **style.curve(number)) for number, bound in enumerate(bounds)
+    ]
+    handles.append(Line2D([], [], label="largest share", **_open("o", "0.3", style)))
+    figure.legend(
+        handles=handles,
+        loc="outside upper center",
+        ncols=min(len(handles), columns + 1),
+        fontsize=style.font,
+        handlelength=3.5,
+        frameon=False,
+    )
+    return figure
+
+
+def plot_grids(
+    grids: Mapping[str, Floats],
+    *,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    row_title: str,
+    column_title: str,
+    style: Style = STYLE,
+) -> Figure:
+    """Shares of fits from 0 to 1, `(rows, columns)` for each label, as colours and as per cent; nan is blank."""
+    if not grids or not len(rows) or not len(columns):
+        raise ValueError("there are no shares to draw: give at least one label, one row and one column.")
+    tables = {label: _shares(label, grid, (len(rows), len(columns))) for label, grid in grids.items()}
+    down, across = _rows_and_columns(len(tables))
+    letter = 0.6 * style.font / _POINTS
+    cell = max(0.45, letter * (1 + max(len(name) for name in columns)))
+    side = letter * max(len(name) for name in rows)
+    width = across * max(cell * len(columns) + 0.1, letter * max(len(label) for label in tables)) + side + 1.2
+    tall = max(0.28, 2 * style.font / _POINTS)
+    height = down * (tall * len(rows) + 2.5 * style.font / _POINTS) + 0.6
+    figure, axes = sheet(down, across, width, height, style)
+    for place, (axis, (label, table)) in enumerate(zip(axes.flat, tables.items(), strict=False)):
+        mesh = axis.pcolormesh(
+            np.ma.masked_invalid(table), cmap=style.sequence, vmin=0, vmax=1, edgecolors="white", linewidth=1
+        )
+        for (row, column), share in np.ndenumerate(table):
+            if np.isfinite(share):
+                axis.text(
+                    column + 0.5,
+                    row + 0.5,
+                    f"{100 * share:.0f}",
+                    ha="center",
+                    va="center",
+                    fontsize=style.font,
+                    color="white" if _is_dark(mesh.cmap(share)) else "black",
+                )
+        lowest, leftmost = place + across >= len(tables), place % across == 0
+        dress(axis, style, title=label)
+        axis.set_xticks(np.arange(len(columns)) + 0.5, columns)
+        axis.set_yticks(np.arange(len(rows)) + 0.5, rows)
+        axis.tick_params(labelbottom=lowest, labelleft=leftmost, length=0)
+        axis.grid(False)
+        axis.spines[:].set_visible(False)
+        axis.invert_yaxis()
+    _finish(figure, axes, len(tables), column_title, row_title, style)
+    bar = figure.colorbar(mesh, ax=list(axes.flat[: len(tables)]), format="{x:.0%}", pad=0.02)
+    bar.set_label("share of fits", fontsize=style.font)
+    bar.ax.tick_params(labelsize=0.9 * style.font)
+    return figure
+
+
+def plot_intervals(
+    values: Mapping[str, tuple[float, float, float]],
+    *,
+    x: str,
+    reference: Mapping[str, float] | None = None,
+    reference_name: str = "",
+    groups: Sequence[Sequence[str]] | None = None,
+    limit: float | None = None,
+    style: Style = STYLE,
+) -> Figure:
+    """A value called `x` with the ends of its 95 % interval, (value, low, high), for each label, from the top down.
+
+    Diamonds are the values of a `reference`; those of other labels are left out. `groups` of labels have a space
+    between them. What lies beyond `limit` or is not finite is an arrow at the edge, with the number beside it.
+    """
+    if not values:
+        raise ValueError("there are no values to draw: give at least one label.")
+    for label, triple in values.items():
+        if np.shape(triple) != (3,) or triple[1] > triple[2]:
+            raise ValueError(
+                f"{label}: give a value and the ends of its interval, low before high, not {triple}."
+            )
+    groups = groups or [list(values)]
+    labels = [label for group in groups for label in group]
+    if sorted(labels) != sorted(values):
+        odd = set(labels) ^ set(values) or {label for label in labels if labels.count(label) > 1}
+        raise ValueError(f"every label must be in one group, and these are not: {', '.join(sorted(odd))}.")
+
+    table = _floats([values[label] for label in labels])
+    known = _floats([(reference or {}).get(label, -np.inf) for label in labels])
+    numbers = np.append(table, known)
+    numbers = numbers[np.isfinite(numbers)]
+    start = 1.05 * numbers.min(initial=0)
+    if limit is None:
+        limit = 1.05 * numbers.max(initial=0) or float(start == 0)
+    heights = np.arange(len(labels)) + 0.6 * np.repeat(
+        np.arange(len(groups)), [len(group) for group in groups]
+    )
+
+    row = 1.55 * style.font / _POINTS
+    figure, axes = sheet(1, 1, 6.4, row * (heights[-1] + 1) + 0.95, style)
+    axis = axes[0, 0]
+    value, low, high = table.T
+    inside = np.isfinite(value) & (value <= limit)
+    colour, other = style.curves[:2]
+    axis.hlines(heights, low, np.minimum(high, limit), color="0.55", linewidth=3, zorder=2)
+    axis.plot(value[inside], heights[inside], "o", color=colour, markersize=0.55 * style.font, zorder=3)
+    # An interval that goes on beyond the edge ends in an arrow as well, without a number.
+    out = ~inside | (high > limit)
+    arrow = {"linestyle": "none", "marker": ">", "zorder": 3, **_OVER_THE_EDGE}
+    axis.plot(np.full(out.sum(), limit), heights[out], color=colour, markersize=0.7 * style.font, **arrow)
+    drawn = np.isfinite(known) & (known <= limit)
+    diamond = _open("D", other, style, 0.75)
+    axis.plot(known[drawn], heights[drawn], **diamond, zorder=4)
+    far = known > limit
+    axis.plot(np.full(far.sum(), limit), heights[far], **{**diamond, **arrow})
+    name = reference_name or "reference"
+    for number, height in enumerate(heights):
+        words = [f"{value[number]:.3g}"] if not inside[number] else []
+        words += [f"{name} {known[number]:.3g}"] if far[number] else []
+        if words:
+            axis.annotate(
+                ", ".join(words),
+                (limit, height),
+                xytext=(0.7 * style.font, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=0.9 * style.font,
+                annotation_clip=False,
+            )
+    dress(axis, style, x=x)
+    axis.set_yticks(heights, labels)
+    axis.tick_params(axis="y", length=0)
+    axis.set(xlim=(start, limit), ylim=(heights[-1] + 0.7, -0.7))
+    handles = [
+        Line2D(
+            [0, 1],
+            [0, 0],
+            color="0.55",
+            linewidth=3,
+            marker="o",
+            markerfacecolor=colour,
+            markeredgecolor=colour,
+            markersize=0.55 * style.font,
+            label="measured, with its 95 % interval",
+        )
+    ]
+    if drawn.any() or far.any():
+        handles.append(Line2D([], [], label=name, **diamond))
+    figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=style.font, frameon=False)
+    return figure
+
+
+def _floats(values: ArrayLike) -> Float64:
+    return np.asarray(values, dtype=np.float64)
+
+
+def _shares(label: str, values: Floats, shape: tuple[int, ...]) -> Float64:
+    """Shares of one label, checked; nan is allowed."""
+    shares = _floats(values)
+    if shares.shape != shape:
+        raise ValueError(f"{label}: its shares are {shares.shape} where {shape} are needed.")
+    if (shares < 0).any() or (shares > 1).any():
+        raise ValueError(
+            f"{label}: shares lie between 0 and 1; these go from {np.nanmin(shares):g} to {np.nanmax(shares):g}."
+        )
+    return shares
+
+
+def _rows_and_columns(count: int) -> tuple[int, int]:
+    """For so many small axes, rows as even as they can be."""
+    rows = -(-count // _ACROSS)
+    return rows, -(-count // rows)
+
+
+def _finish(figure: Figure, axes: Any, count: int, x: str, y: str, style: Style) -> None:
+    """Names for all of the small axes together; those beyond `count` are taken away."""
+    figure.supxlabel(x, fontsize=style.font)
+    figure.supylabel(y, fontsize=style.font)
+    for axis in axes.flat[count:]:
+        axis.remove()
+
+
+def _open(marker: str, colour: str, style: Style, size: float = 1.0) -> dict[str, Any]:
+    """How a marker looks that others can be seen through, `size` as large as text."""
+    return {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": size * style.font,
+        "markerfacecolor": "none",
+        "markeredgecolor": colour,
+        "markeredgewidth": 1.3,
+    }
+
+
+def _is_dark(colour: tuple[float, ...]) -> bool:
+    red, green, blue = colour[:3]
+    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
