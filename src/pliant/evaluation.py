@@ -181,9 +181,7 @@ def evaluate_fits(
     return Evaluation(rows, tuple(records), search)
 
 
-def random_start(
-    model: Model, truth: Float64, noise: float, seed: int, image: int, number: int
-) -> Float64:
+def random_start(model: Model, truth: Float64, noise: float, seed: int, image: int, number: int) -> Float64:
     """Start `number` of image `image`: they and the seed decide it, whatever else is fitted."""
     return perturbed(model, truth, noise, np.random.default_rng([seed, image, number]))
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pliant.experiments.findings import Findings, Study
 from pliant.experiments.settings import Settings as Shared
 from pliant.experiments.settings import sized, steps
+from pliant.experiments.sweep import sweep_report
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Asymmetric
@@ -27,3 +29,7 @@ def plan(settings: Settings) -> list[Trial]:
             varied = str(replace(algorithm, composition=Asymmetric(alpha)))
             trials.append(settings.trial(varied, varied, group=name, value=alpha))
     return trials
+
+
+def report(study: Study) -> Findings:
+    return sweep_report(study, "alpha", TITLE, "alpha", usual=0.5)

@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from pliant.experiments.findings import (
+    ENDS,
+    FIGURES,
+    Drawing,
+    Findings,
+    Study,
+    Table,
+    ends_of,
+    figures_of,
+    paired,
+)
 from pliant.experiments.settings import Settings as Shared
 from pliant.experiments.settings import sized
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm
+from pliant.plots import plot_ced
 
 TITLE = "Composition, prior and motion"
 ORDERS = ("exact", "first-order")
@@ -46,3 +61,46 @@ def label_of(name: str, motion: str, order: str, prior: str, noise: float) -> st
 def with_prior(name: str, prior: str) -> str:
     algorithm = Algorithm.parse(name)
     return str(replace(algorithm, cost=replace(algorithm.cost, prior=prior)))  # type: ignore[arg-type]
+
+
+def report(study: Study) -> Findings:
+    summaries = study.summaries()
+    parts: list[str | Table | Drawing] = []
+    for group, labels in study.groups().items():
+        errors = {_short(label): study.fits[label].errors for label in labels}
+        name = group.replace(", noise ", "_").replace("-", "_").replace(".", "")
+        parts.append(
+            Drawing(f"composition_{name}_ced", plot_ced(errors, 0.06), f"{group}: share below each error.")
+        )
+    rows: list[list[Any]] = [
+        [
+            trial.algorithm,
+            trial.training.motion,
+            trial.order,
+            trial.noise,
+            *figures_of(summaries[trial.label]),
+            1000 * float(np.median(study.fits[trial.label].seconds)),
+            *ends_of(summaries[trial.label]),
+        ]
+        for trial in study.trials
+    ]
+    header = ("algorithm", "motion", "order", "noise", *FIGURES, "milliseconds", *ENDS)
+    parts.append(Table("composition", header, rows))
+    pairs = []
+    for one in study.trials:
+        for other in study.trials:
+            pairs += [(one.label, other.label)] if _differ_in_one(one, other) else []
+    return Findings(TITLE, [*parts, paired(study, pairs, "composition_tests")])
+
+
+def _short(label: str) -> str:
+    _, motion, order, prior, _ = label.split(", ")
+    return f"{'PWA' if motion == 'piecewise-affine' else 'TPS'}, {order}, {prior}"
+
+
+def _differ_in_one(one: Trial, other: Trial) -> bool:
+    """Whether the second has another order, a prior or another motion, and nothing else."""
+    ours = (one.training.motion, one.order, one.algorithm)
+    theirs = (other.training.motion, other.order, other.algorithm)
+    different = [a != b for a, b in zip(ours, theirs, strict=True)]
+    return one.group == other.group and one.label < other.label and sum(different) == 1

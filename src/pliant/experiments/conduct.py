@@ -56,9 +56,7 @@ EXPERIMENTS: dict[str, Experiment] = {
 """Six of the paper's, in its order, and two of our own."""
 
 
-def settings_for(
-    name: str, table: Mapping[str, Any], given: Mapping[str, Any], quick: bool
-) -> Settings:
+def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], quick: bool) -> Settings:
     """The settings of an experiment, with sets to train and test on."""
     settings: Settings = settings_of(EXPERIMENTS[name].Settings, name, table, given, quick)
     if not settings.train:
@@ -96,7 +94,9 @@ def plan_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def draw(folder: Path, reference: Path | None = None, others: Path | None = None) -> tuple[list[Path], list[str]]:
+def draw(
+    folder: Path, reference: Path | None = None, others: Path | None = None
+) -> tuple[list[Path], list[str]]:
     """Draw the report of a folder from its rows alone: the files written, and experiments that are not complete."""
     found: dict[str, Findings] = {}
     unfinished: list[str] = []

@@ -89,6 +89,12 @@ class Findings:
     parts: Sequence[str | Table | Drawing]
 
 
+_LEAD = (
+    "Errors are mean distances between points, divided by the size of the object. Every table is a CSV file beside "
+    "this page, every figure an SVG file, and every fit a row in the folder rows."
+)
+
+
 def figures_of(found: Summary) -> list[float]:
     """The columns of the paper's tables."""
     return [found.values[name] for name in FIGURES]
@@ -122,7 +128,7 @@ def _paired_row(one: Comparison) -> list[Any]:
     ]
 
 
-def write(folder: Path, findings: Mapping[str, Findings], title: str, lead: str) -> list[Path]:
+def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
     """Write tables, drawings and `report.html` into a folder."""
     written = []
     sections = []
@@ -145,7 +151,7 @@ def write(folder: Path, findings: Mapping[str, Findings], title: str, lead: str)
                 parts += [report.paragraph(part)]
         sections.append(report.Section(f"{found.title} ({name})", parts))
     page = folder / "report.html"
-    page.write_text(report.page(title, lead, sections), encoding="utf-8")
+    page.write_text(report.page("Experiments", _LEAD, sections), encoding="utf-8")
     return [page, *written]
 
 

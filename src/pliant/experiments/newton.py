@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
+
+from pliant.experiments.findings import (
+    ENDS,
+    FIGURES,
+    Drawing,
+    Findings,
+    Study,
+    Table,
+    ends_of,
+    figures_of,
+    paired,
+)
 from pliant.experiments.settings import Settings as Shared
 from pliant.experiments.settings import sized
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.method import GaussNewton, Newton
+from pliant.plots import plot_ced, plot_intervals
 
 TITLE = "Newton's method and the printed sign"
 
@@ -47,3 +62,62 @@ def ways(name: str, shares: tuple[float, ...]) -> dict[str, str]:
         methods[f"derived, {share:g}"] = Newton(method.strategy, "derived", share)
         methods[f"printed, {share:g}"] = Newton(method.strategy, "printed", share)
     return {way: str(replace(algorithm, method=one)) for way, one in methods.items()}
+
+
+LOST = ("outside", "implausible", "diverged")
+"""How a fit ends that has left the object."""
+
+
+def report(study: Study) -> Findings:
+    summaries = study.summaries()
+    rows: list[list[Any]] = []
+    for name, labels in study.groups().items():
+        for label in labels:
+            lost = float(np.mean(np.isin(study.fits[label].statuses, LOST)))
+            way = label.removeprefix(f"{name}, ")
+            rows.append([name, way, *figures_of(summaries[label]), lost, *ends_of(summaries[label])])
+        if name in study.paper:
+            theirs = [study.paper[name][one] for one in FIGURES]
+            rows.append([name, "the paper's Newton", *theirs, None, *[None] * len(ENDS)])
+    parts: list[str | Table | Drawing] = []
+    ways_there = list(dict.fromkeys(trial.label.removeprefix(f"{trial.group}, ") for trial in study.trials))
+    for way in ways_there:
+        values = {
+            name: (
+                summaries[f"{name}, {way}"].values["lt_0.02"],
+                *summaries[f"{name}, {way}"].intervals["lt_0.02"],
+            )
+            for name in study.groups()
+            if f"{name}, {way}" in summaries
+        }
+        theirs = {name: figures["lt_0.02"] for name, figures in study.paper.items()}
+        figure = plot_intervals(
+            values,
+            x="share of fits below 0.02",
+            reference=theirs or None,
+            reference_name="the paper's Newton",
+            limit=1.0,
+        )
+        caption = f"Newton's algorithms, {way}: share of fits below 0.02, with 95 % intervals."
+        parts.append(Drawing(f"newton_{way.replace(', ', '_').replace('-', '_')}", figure, caption))
+    for name, labels in study.groups().items():
+        errors = {label.removeprefix(f"{name}, "): study.fits[label].errors for label in labels}
+        figure = plot_ced(errors, 0.06)
+        parts.append(
+            Drawing(f"newton_{name.replace('-', '_')}_ced", figure, f"{name}: share below each error.")
+        )
+    parts.append(
+        Table(
+            "newton",
+            ("algorithm", "way", *FIGURES, "lost", *ENDS),
+            rows,
+            "Lost: the share of fits that ended outside of the image or of the plausible shapes, or diverged.",
+        )
+    )
+    pairs = [
+        (f"{name}, gauss-newton", label)
+        for name, labels in study.groups().items()
+        for label in labels
+        if not label.endswith("gauss-newton")
+    ]
+    return Findings(TITLE, [*parts, paired(study, pairs, "newton_tests")])

@@ -7,6 +7,7 @@ from pathlib import PurePosixPath
 
 from pliant.data.loading import short_name
 from pliant.experiments import transfer
+from pliant.experiments.findings import Findings, Study
 from pliant.experiments.settings import sized
 from pliant.experiments.trial import Trial
 
@@ -39,3 +40,7 @@ def plan(settings: Settings) -> list[Trial]:
 
 def group_of(folder: str) -> str:
     return PurePosixPath(short_name(folder)).name
+
+
+def report(study: Study) -> Findings:
+    return transfer.grouped_report(study, "objects", TITLE, {})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pliant.experiments.findings import Findings, Study
 from pliant.experiments.settings import Settings as Shared
 from pliant.experiments.settings import sized, steps
+from pliant.experiments.sweep import sweep_report
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import ProjectOut
@@ -29,3 +31,7 @@ def plan(settings: Settings) -> list[Trial]:
             weighted = str(replace(algorithm, cost=replace(algorithm.cost, rho=rho)))
             trials.append(settings.trial(weighted, weighted, group=name, value=rho))
     return trials
+
+
+def report(study: Study) -> Findings:
+    return sweep_report(study, "rho", TITLE, "rho", usual=0.5)

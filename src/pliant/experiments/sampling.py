@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+
+from pliant.experiments.findings import (
+    ENDS,
+    FIGURES,
+    SHARES,
+    Drawing,
+    Findings,
+    Study,
+    Table,
+    ends_of,
+    figures_of,
+    paired,
+)
 from pliant.experiments.settings import Settings as Shared
 from pliant.experiments.settings import sized
 from pliant.experiments.trial import Trial
+from pliant.metrics import BOUNDS
+from pliant.plots import plot_grids
 
 TITLE = "Sampling and number of iterations"
 
@@ -44,3 +61,89 @@ def halved(iterations: tuple[int, ...]) -> tuple[int, ...]:
 
 def group_of(algorithm: str, iterations: tuple[int, ...]) -> str:
     return f"{algorithm}, {' + '.join(map(str, iterations))} iterations"
+
+
+def report(study: Study) -> Findings:
+    summaries = study.summaries()
+    samplings = sorted({trial.sampling for trial in study.trials}, reverse=True)
+    noises = sorted({trial.noise for trial in study.trials})
+    groups = list(study.groups())
+    found = {
+        (trial.group, trial.sampling, trial.noise): summaries[trial.label].values for trial in study.trials
+    }
+    parts: list[str | Table | Drawing] = []
+    for share, bound in zip(SHARES, BOUNDS, strict=True):
+        grids = {
+            group: np.array(
+                [[found[group, sampling, noise][share] for noise in noises] for sampling in samplings]
+            )
+            for group in groups
+        }
+        figure = plot_grids(
+            grids,
+            rows=[f"{sampling:.0%}" for sampling in samplings],
+            columns=[f"{noise:.1%}" for noise in noises],
+            row_title="pixels",
+            column_title="noise of the starts",
+        )
+        caption = f"Share of fits with an error below {bound:g}."
+        parts.append(Drawing(f"sampling_{share.replace('.', '')}", figure, caption))
+    parts.append(_times(study, samplings))
+    rows: list[list[Any]] = [
+        [
+            trial.algorithm,
+            sum(trial.iterations),
+            trial.sampling,
+            trial.noise,
+            *figures_of(summaries[trial.label]),
+            *ends_of(summaries[trial.label]),
+        ]
+        for trial in study.trials
+    ]
+    parts.append(Table("sampling", ("algorithm", "iterations", "sampling", "noise", *FIGURES, *ENDS), rows))
+    return Findings(TITLE, [*parts, paired(study, _pairs(study), "sampling_tests")])
+
+
+def _times(study: Study, samplings: list[float]) -> Table:
+    """Milliseconds of a fit over all noises, and how many times as fast that is as with all pixels."""
+    rows: list[list[Any]] = []
+    for group, labels in study.groups().items():
+        trial = study.trial(labels[0])
+        times = {
+            sampling: 1000
+            * float(
+                np.median(
+                    np.concatenate(
+                        [study.fits[one].seconds for one in labels if study.trial(one).sampling == sampling]
+                    )
+                )
+            )
+            for sampling in samplings
+        }
+        for sampling, milliseconds in times.items():
+            count = sum(trial.iterations)
+            theirs = study.runtimes.get((trial.algorithm, count, round(100 * sampling)))
+            rows.append(
+                [trial.algorithm, count, sampling, milliseconds, times[samplings[0]] / milliseconds, theirs]
+            )
+    return Table(
+        "sampling_times",
+        ("algorithm", "iterations", "sampling", "milliseconds", "times_as_fast", "paper_milliseconds"),
+        rows,
+        "Time of a fit on one thread, with others beside it: the median of blocks of eight images, features included "
+        "and reading not.",
+    )
+
+
+def _pairs(study: Study) -> list[tuple[str, str]]:
+    """Every sampling with all pixels, and half of the iterations with all of them; the rest being the same."""
+    pairs = []
+    every = {(t.algorithm, t.iterations, t.sampling, t.noise): t.label for t in study.trials}
+    most = max(trial.sampling for trial in study.trials)
+    longest = max(trial.iterations for trial in study.trials)
+    for (algorithm, iterations, sampling, noise), label in every.items():
+        if sampling != most:
+            pairs.append((every[algorithm, iterations, most, noise], label))
+        if iterations != longest:
+            pairs.append((every[algorithm, longest, sampling, noise], label))
+    return pairs
