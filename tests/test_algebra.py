@@ -127,10 +127,11 @@ def current(world, cost):
     return world.c if isinstance(cost, SSD) else np.zeros(5)
 
 
-def model_of(world, cost, composition, kind="derived"):
+def model_of(world, cost, composition, kind="derived", share=1.0):
     c = current(world, cost)
     system, weights = world.system(cost, c)
-    return quadratic(system, weights, composition, world.p[None], c[None], None, kind), weights, system
+    model = quadratic(system, weights, composition, world.p[None], c[None], None, kind, share)
+    return model, weights, system
 
 
 def differences(function, size: int, step: float):
@@ -208,6 +209,38 @@ class TestDerivatives:
         dc, u = solve(Newton(Schur()), model)
         left = model.gu + np.einsum("bmk,bm->bk", model.Hcu, dc) + np.einsum("bkl,bl->bk", model.Huu, u)
         assert_allclose(left, 0, atol=1e-6 * np.abs(model.gu).max())
+
+
+@pytest.mark.parametrize("kind", ["derived", "printed"])
+@pytest.mark.parametrize("composition", COMPOSITIONS, ids=str)
+@pytest.mark.parametrize("cost", COSTS, ids=str)
+class TestShares:
+    def test_no_share_is_gauss_newton(self, cost, composition, kind):
+        for seed in range(3):
+            without, _, _ = model_of(World(seed, misfit=3.0), cost, composition, kind, 0.0)
+            plain, _, _ = model_of(World(seed, misfit=3.0), cost, composition, "none")
+            for strategy in (Schur(), Alternated(2), Dense()):
+                ours = solve(Newton(strategy, kind, 0.0), without)
+                for a, b in zip(ours, solve(GaussNewton(strategy), plain), strict=True):
+                    assert_allclose(a, b, rtol=1e-12)
+
+    def test_the_hessian_is_linear_in_the_share(self, cost, composition, kind):
+        world = World(1, misfit=3.0)
+        plain, whole = (model_of(world, cost, composition, k)[0] for k in ("none", kind))
+        scale = np.abs(whole.Huu).max()
+        assert np.abs(whole.Huu - plain.Huu).max() > 1e-3 * scale
+        # JA'r is curvature too: where the model is warped, c is solved and the derivative is taken.
+        moving = kind == "derived" and isinstance(cost, SSD) and composition != Forward()
+        assert moving == (not np.array_equal(whole.Hcu, plain.Hcu))
+        for share in (-1.0, -0.3, 0.25, 0.5, 1.0):
+            model, _, _ = model_of(world, cost, composition, kind, share)
+            for name in ("Huu", "Hcu"):
+                start, end = getattr(plain, name), getattr(whole, name)
+                assert_allclose(
+                    getattr(model, name), start + share * (end - start), rtol=1e-10, atol=1e-12 * scale
+                )
+            for name in ("gc", "gu", "Hcc"):
+                assert_allclose(getattr(model, name), getattr(plain, name), rtol=0)
 
 
 def test_schur_once_equals_schur_twice():

@@ -10,7 +10,7 @@ import pliant
 from pliant.appearance.interpolation import resample
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import Status, Stopping, clamped, mahalanobis
+from pliant.fitting.loop import Status, Stopping, clamped, mahalanobis, needs_of
 from pliant.fitting.method import quadratic
 from pliant.fitting.start import perturbed
 from pliant.kernels.system import Needs
@@ -220,6 +220,33 @@ class TestProperties:
                 other = pliant.fit(plain, images, starts, algorithm=f"{cost}-{pure}{tail}", iterations=8)
                 for a, b in zip(one, other, strict=True):
                     assert_allclose(a.points, b.points, atol=1e-4)
+
+    def test_newton_with_shares_ends_where_it_must(self, model, dataset):
+        """Gauss-Newton without curvature, the paper's sign for po-inv with it turned, neither in between."""
+        samples = list(dataset[:3])
+        starts = [perturbed(model, sample.points(), 0.03, np.random.default_rng(2)) for sample in samples]
+
+        def points(name):
+            fits = pliant.fit(model, samples, starts, algorithm=name, iterations=(3, 2))
+            return np.array([fit.points for fit in fits])
+
+        for cost, kind, tail in (("ssd", "asy", "-sch"), ("ssd", "bid", "-alt"), ("po", "inv", "")):
+            plain, none, some, whole = (
+                points(f"{cost}-{kind}-{how}{tail}") for how in ("gn", "n:0", "n:0.25", "n")
+            )
+            assert_allclose(none, plain, atol=1e-3)
+            assert np.abs(some - plain).max() > 0.01
+            assert np.abs(some - whole).max() > 0.01
+        assert_allclose(points("po-inv-n:-1"), points("po-inv-n:printed"), atol=1e-9)
+        assert np.abs(points("po-inv-n:-1") - points("po-inv-n")).max() > 0.01
+
+    def test_no_share_asks_for_no_curvature(self, plain):
+        for name, other in (("ssd-bid-n:0-sch", "ssd-bid-gn-sch"), ("po-for-n:printed:0", "po-for-gn")):
+            needs, same = (
+                needs_of(problem.algorithm, problem.weights)
+                for ((_, _, problem),) in (make_fitter(plain, algorithm=a).prepared for a in (name, other))
+            )
+            assert needs == same
 
     def test_a_batch_equals_its_items(self, model, dataset):
         samples = list(dataset[:5])

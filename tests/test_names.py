@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse
 from pliant.fitting.cost import SSD, ProjectOut
-from pliant.fitting.method import Alternated, Dense, GaussNewton, Newton, Wiberg
+from pliant.fitting.method import Alternated, Dense, GaussNewton, Newton, Schur, Wiberg
 
 
 class TestNames:
@@ -36,6 +38,33 @@ class TestNames:
     def test_options_round_trip(self, algorithm):
         assert Algorithm.parse(str(algorithm)) == algorithm
 
+    @given(
+        st.floats(-1, 1),
+        st.sampled_from(["derived", "printed"]),
+        st.sampled_from([Schur(), Dense(), Alternated(), Alternated(3, joint=True)]),
+        st.sampled_from([SSD("map"), ProjectOut(1e-05)]),
+    )
+    def test_shares_of_the_curvature_round_trip(self, share, variant, strategy, cost):
+        algorithm = Algorithm(cost, Bidirectional(), Newton(strategy, variant, share))
+        assert Algorithm.parse(str(algorithm)) == algorithm
+
+    @pytest.mark.parametrize(
+        ("name", "method", "written"),
+        [
+            ("ssd-for-n:0.25-sch", Newton(share=0.25), "ssd-for-n:0.25-sch"),
+            ("ssd-for-n:-1e-05-alt:2", Newton(Alternated(2), share=-1e-05), "ssd-for-n:-1e-05-alt:2"),
+            ("ssd-inv-n:printed:.5-sch", Newton(variant="printed", share=0.5), "ssd-inv-n:printed:0.5-sch"),
+            ("po-for-n:-1", Newton(share=-1.0), "po-for-n:-1.0"),
+            ("po-for-n:1", Newton(), "po-for-n"),
+            ("po-inv-n:printed", Newton(variant="printed", share=1.0), "po-inv-n:printed"),
+            ("po-inv-n:safe:1", Newton(variant="safe"), "po-inv-n:safe"),
+        ],
+    )
+    def test_a_share_is_a_number_behind_the_variant(self, name, method, written):
+        algorithm = Algorithm.parse(name)
+        assert algorithm.method == method
+        assert str(algorithm) == written
+
     @pytest.mark.parametrize(
         ("name", "sentence"),
         [
@@ -47,6 +76,14 @@ class TestNames:
             ("ssd-asy:2-gn-sch", "alpha = 2"),
             ("ssd-inv-gn-alt:0", "at least one"),
             ("ssd-inv-w-alt", "no algorithm"),
+            ("ssd-for-n:1.5-sch", "share = 1.5: the share of the curvature lies between -1 and 1"),
+            ("po-for-n:-2", "share = -2.0"),
+            ("po-for-n:nan", "share = nan"),
+            ("ssd-inv-n:safe:0.5-sch", "share = 0.5: newton-safe bounds the whole curvature"),
+            ("ssd-inv-n:0.5:printed-sch", "no algorithm"),
+            ("ssd-inv-n:0.5:0.5-sch", "no algorithm"),
+            ("ssd-inv-n:-sch", "no algorithm"),
+            ("ssd-inv-gn:0.5-sch", "no algorithm"),
         ],
     )
     def test_what_has_no_meaning_gets_a_sentence(self, name, sentence):

@@ -2,7 +2,8 @@
 
 A name is those three, joined by hyphens: `po-asy-gn`, `ssd-bid-n-alt`. What differs from the default stands
 behind a colon: `po:0-asy:0.2-gn` (rho 0, alpha 0.2), `ssd:map-inv-gn-alt:3` (prior, three sweeps),
-`ssd-inv-n:safe-sch`, `ssd-bid-gn-alt:1:joint`, `ssd-inv-gn-den`.
+`ssd-inv-n:safe-sch`, `ssd-bid-gn-alt:1:joint`, `ssd-inv-gn-den`. Newton's method with a share of its curvature
+is `ssd-for-n:0.25-sch`, `ssd-inv-n:printed:0.5-sch` or, with the sign turned, `po-for-n:-1.0`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,17 @@ from typing import cast
 
 from pliant.fitting.composition import Asymmetric, Bidirectional, Composition, Forward, Inverse
 from pliant.fitting.cost import PRIORS, SSD, Cost, Prior, ProjectOut
-from pliant.fitting.method import Alternated, Dense, GaussNewton, Method, Newton, Schur, Strategy, Wiberg
+from pliant.fitting.method import (
+    Alternated,
+    Dense,
+    GaussNewton,
+    Method,
+    Newton,
+    Schur,
+    Strategy,
+    Variant,
+    Wiberg,
+)
 
 
 @dataclass(frozen=True)
@@ -112,8 +123,8 @@ class _Unknown(Exception):
 
 
 def _parse(name: str) -> Algorithm:
-    # A hyphen inside a number (1e-05) does not separate.
-    parts = re.split(r"(?<![0-9]e)-", name.strip().lower())
+    # The hyphens of a number (1e-05, and -1 behind a colon) do not separate.
+    parts = re.split(r"(?<![0-9]e)(?<!:)-", name.strip().lower())
     if not 3 <= len(parts) <= 4:
         raise _Unknown
     (cost, *cost_options), (kind, *kind_options), (how, *how_options) = (
@@ -151,12 +162,10 @@ def _method(name: str, options: list[str], strategy: Strategy) -> Method:
     match name, options:
         case "gn", []:
             return GaussNewton(strategy)
-        case "n", []:
-            return Newton(strategy)
-        case "n", ["safe"]:
-            return Newton(strategy, "safe")
-        case "n", ["printed"]:
-            return Newton(strategy, "printed")
+        case "n", ["safe" | "printed" as variant, *share] if len(share) <= 1:
+            return Newton(strategy, cast(Variant, variant), *map(_number, share))
+        case "n", share if len(share) <= 1:
+            return Newton(strategy, "derived", *map(_number, share))
         case "w", [] if strategy == Schur():
             return Wiberg()
     raise _Unknown
@@ -203,13 +212,7 @@ def _rest_of_name(algorithm: Algorithm) -> tuple[str, str, str]:
     method = algorithm.method
     if isinstance(method, Wiberg):
         return composition, "w", ""
-    how = (
-        "gn"
-        if isinstance(method, GaussNewton)
-        else "n"
-        if method.variant == "derived"
-        else f"n:{method.variant}"
-    )
+    how = "gn" if isinstance(method, GaussNewton) else _newton_name(method)
     match method.strategy:
         case Dense():
             strategy = "den"
@@ -224,3 +227,9 @@ def _rest_of_name(algorithm: Algorithm) -> tuple[str, str, str]:
             )
             strategy = "" if single else "sch"
     return composition, how, strategy
+
+
+def _newton_name(method: Newton) -> str:
+    options: list[str] = [] if method.variant == "derived" else [method.variant]
+    options += [] if method.share == 1 else [repr(float(method.share))]
+    return ":".join(["n", *options])

@@ -209,17 +209,15 @@ def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: 
 def needs_of(algorithm: Algorithm, weights: Weights) -> Needs:
     """Which inner products an algorithm looks at."""
     method, composition = algorithm.method, algorithm.composition
-    newton = isinstance(method, Newton)
+    curved = isinstance(method, Newton) and method.share != 0
+    derived = isinstance(method, Newton) and method.variant == "derived"
     model = not isinstance(composition, Forward)
-    moving = (
-        isinstance(method, Newton) and method.variant == "derived" and weights.solves_appearance and model
-    )
     return Needs(
         image=not isinstance(composition, Inverse),
         model=model,
         appearance=weights.solves_appearance,
-        curvature=(weights.residual, weights.appearance) if newton else None,
-        moving_basis=moving,
+        curvature=(weights.residual, weights.appearance) if curved else None,
+        moving_basis=curved and derived and weights.solves_appearance and model,
     )
 
 
@@ -228,10 +226,10 @@ def _increments(problem: Problem, system: System, p: Float64, c: Float64) -> tup
     jacobian = None
     if np.any(weights.shape_precision) and problem.order == "exact":
         jacobian = update_jacobian(problem.motion, problem.shape, p)
-    if not isinstance(method, Newton):
+    if not isinstance(method, Newton) or method.share == 0:
         return solve(method, quadratic(system, weights, composition, p, c, jacobian))
     curved: Literal["derived", "printed"] = "printed" if method.variant == "printed" else "derived"
-    model = quadratic(system, weights, composition, p, c, jacobian, curved)
+    model = quadratic(system, weights, composition, p, c, jacobian, curved, method.share)
     if method.variant != "safe":
         return solve(method, model)
     return solve(method, model, quadratic(system, weights, composition, p, c, jacobian))

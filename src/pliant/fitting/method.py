@@ -65,6 +65,9 @@ class GaussNewton:
     strategy: Strategy = Schur()
 
 
+Variant = Literal["derived", "printed", "safe"]
+
+
 @dataclass(frozen=True)
 class Newton:
     """The cost is expanded to second order (section 3.3.2).
@@ -72,10 +75,23 @@ class Newton:
     `derived` is what differentiation gives; `printed` is what the paper's tables say (the model's curvature
     with a plus, no JA'r); `safe` is Gauss-Newton with the derived curvature, bounded below by half of its own
     Hessian in every direction, so that no step is more than twice as long as that of Gauss-Newton.
+
+    `share` is how much of the curvature is taken: 1 is all of it, 0 is Gauss-Newton, and a negative one has its
+    sign turned, as if the residual had been subtracted the other way round.
     """
 
     strategy: Strategy = Schur()
-    variant: Literal["derived", "printed", "safe"] = "derived"
+    variant: Variant = "derived"
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not -1 <= self.share <= 1:
+            raise ValueError(f"share = {self.share!r}: the share of the curvature lies between -1 and 1.")
+        if self.variant == "safe" and self.share != 1:
+            raise ValueError(
+                f"share = {self.share!r}: newton-safe bounds the whole curvature by itself. "
+                "Leave out the share, or take the variant derived or printed."
+            )
 
 
 @dataclass(frozen=True)
@@ -109,10 +125,12 @@ def quadratic(
     appearance_parameters: Float64,
     update_jacobian: Float64 | None = None,
     curvature: Literal["none", "derived", "printed"] = "none",
+    share: float = 1.0,
 ) -> Quadratic:
     """The quadratic model of a cost in the unknowns of a composition.
 
-    `update_jacobian (B, n, n)` is the derivative of p o dp by dp, through which the prior on p is seen.
+    `update_jacobian (B, n, n)` is the derivative of p o dp by dp, through which the prior on p is seen. `share` is
+    that of the curvature, as in `Newton`; the gradient does not depend on it.
     """
     T = shares(composition)
     w0 = weights.residual
@@ -123,7 +141,7 @@ def quadratic(
     Ar = system.basis_residual
     gu, Huu = w0 * Kr, w0 * KK
     if curvature != "none":
-        Huu = Huu + _curvature(system, T, curvature)
+        Huu = Huu + share * _curvature(system, T, curvature)
     if np.any(weights.shape_precision):
         n = system.image_image.shape[-1]
         identity = np.broadcast_to(np.eye(n), system.image_image.shape)
@@ -142,7 +160,7 @@ def quadratic(
     Hcu = -w0 * AK
     if curvature == "derived" and system.basis_curvature is not None:
         # The small warp of the model moves its basis too.
-        Hcu = Hcu - w0 * _beside(t * system.basis_curvature for _, t in T.T)
+        Hcu = Hcu - share * w0 * _beside(t * system.basis_curvature for _, t in T.T)
     gc = -w0 * Ar + weights.appearance_precision * appearance_parameters
     return Quadratic(gc, gu, w0 + weights.appearance_precision, Hcu, Huu, blocks)
 
