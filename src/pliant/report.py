@@ -37,15 +37,21 @@ class Section:
 
 def page(title: str, lead: str, sections: Iterable[Section]) -> str:
     """A whole HTML page."""
+    every = list(sections)
     body = "\n".join(
-        f"<section>\n<h2>{escape(section.title)}</h2>\n" + "\n".join(section.parts) + "\n</section>"
-        for section in sections
+        f'<section id="part-{number}">\n<h2>{escape(section.title)}</h2>\n{chr(10).join(section.parts)}\n</section>'
+        for number, section in enumerate(every)
     )
     name = escape(title)
+    links = "".join(
+        f'<li><a href="#part-{number}">{escape(section.title)}</a></li>'
+        for number, section in enumerate(every)
+    )
+    contents = f"<nav><ul>{links}</ul></nav>\n" if len(every) > 3 else ""
     return (
         f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{name}</title>\n'
-        f'<style>{_CSS}</style>\n<h1>{name}</h1>\n<p class="lead">{escape(lead)}</p>\n{body}\n</html>\n'
+        f'<style>{_CSS}</style>\n<h1>{name}</h1>\n<p class="lead">{escape(lead)}</p>\n{contents}{body}\n</html>\n'
     )
 
 
@@ -242,6 +248,7 @@ _CSS = """
   table { border-collapse: collapse; font-size: .9rem; }
   th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; }
   td { overflow-wrap: anywhere; }
+  td:first-child { overflow-wrap: normal; white-space: nowrap; }
   .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
   @media print { section { break-inside: avoid; } }
 """

@@ -13,6 +13,7 @@ from pliant.cli.convert import convert
 from pliant.cli.demo import demo
 from pliant.cli.evaluate import evaluate
 from pliant.cli.exits import ERROR, INTERRUPTED
+from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.synthetic import synthetic
@@ -30,10 +31,13 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, track, evaluate, inspect, convert, check, synthetic, version):
+for command in (demo, train, fit, track, evaluate, experiment, inspect, convert, check, synthetic, version):
     # A docstring breaks its lines for the source; a terminal breaks them for itself.
     paragraphs = (command.__doc__ or "").split("\n\n")
-    app.command(help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))(command)
+    app.command(
+        help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
+        cls=ManyFolders if command is experiment else None,
+    )(command)
 
 
 def _print_version(wanted: bool) -> None:

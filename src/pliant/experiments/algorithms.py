@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 from pliant.arrays import Float64
 from pliant.experiments.findings import (
-    ENDS,
     FIGURES,
     Drawing,
     Findings,
     Study,
     Table,
-    ends_of,
+    error_table,
     figures_of,
+    file_name,
     paired,
 )
 from pliant.experiments.rows import Fits
@@ -27,6 +26,7 @@ from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.cost import SSD
 from pliant.fitting.method import GaussNewton, Newton, Schur, Wiberg
+from pliant.metrics import BOUNDS
 from pliant.plots import plot_ced, plot_courses, plot_intervals
 
 TITLE = "All algorithms"
@@ -59,96 +59,108 @@ def group_of(name: str) -> str:
 
 def report(study: Study) -> Findings:
     summaries, start = study.summaries(), study.start()
-    groups = study.groups()
+    every = {"initialization": start, **summaries}
+    plain = [[label, *figures_of(one), ""] for label, one in every.items()]
     parts: list[str | Table | Drawing] = [
-        _table(summaries, start),
-        Table(
-            "algorithms_intervals",
-            ("algorithm", "fits", *ENDS),
-            [
-                [label, found.fits, *ends_of(found)]
-                for label, found in {"initialization": start, **summaries}.items()
-            ],
-            "The ends of 95 % intervals, by drawing the images again.",
+        Table("algorithms", ("algorithm", *FIGURES, "note"), plain, page=((), ())),
+        error_table(
+            "algorithms_intervals", ("algorithm",), [((label,), one) for label, one in every.items()]
         ),
-        *_against_the_paper(study, summaries, start),
+        *_against_the_paper(study, every),
     ]
-    for group, labels in groups.items():
-        parts += _group(
-            group, {label: study.fits[label] for label in labels}, study.trial(labels[0]).iterations
-        )
+    for group, labels in study.groups().items():
+        fits = {label: study.fits[label] for label in labels}
+        parts += _group(group, fits, study.trial(labels[0]).iterations)
     pairs = pairs_of(list(study.fits))
     return Findings(TITLE, [*parts, *([paired(study, pairs, "algorithms_tests")] if pairs else [])])
 
 
-def _table(summaries: dict[str, Summary], start: Summary) -> Table:
-    """The paper's table; the note says how many fits were lost."""
-    rows: list[list[Any]] = [["initialization", *figures_of(start), ""]]
-    rows += [[label, *figures_of(found), ""] for label, found in summaries.items()]
-    return Table("algorithms", ("algorithm", *FIGURES, "note"), rows)
-
-
-def _against_the_paper(
-    study: Study, summaries: dict[str, Summary], start: Summary
-) -> list[str | Table | Drawing]:
+def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[str | Table | Drawing]:
     parts: list[str | Table | Drawing] = []
-    known = {label: found for label, found in summaries.items() if label in study.paper}
-    if known:
-        both = {"initialization": start, **known}
-        rows = [
-            [label, *(value for name in FIGURES for value in (found.values[name], study.paper[label][name]))]
-            for label, found in both.items()
-            if label in study.paper
-        ]
+    rows = [
+        [label, *(value for name in FIGURES for value in (found.values[name], study.paper[label][name]))]
+        for label, found in every.items()
+        if label in study.paper
+    ]
+    if rows:
         header = ("algorithm", *(column for name in FIGURES for column in (name, f"paper_{name}")))
-        parts.append(Table("algorithms_paper", header, rows, "Beside each figure is the paper's."))
-    order = list(study.groups().values())
+        titles = ("algorithm", *(column for name in _TITLES for column in (name, "paper")))
+        parts.append(
+            Table("algorithms_paper", header, rows, "Beside each figure is the paper's.", (titles, rows))
+        )
     for name, words, limit in (
         ("lt_0.02", "share of fits below 0.02", 1.0),
         ("mean", "mean error / size", 0.06),
     ):
-        values = {label: (found.values[name], *found.intervals[name]) for label, found in summaries.items()}
+        found = {label: every[label] for label in study.fits}
         theirs = {label: figures[name] for label, figures in study.paper.items()}
         figure = plot_intervals(
-            values, x=words, reference=theirs or None, reference_name="the paper", groups=order, limit=limit
+            {label: (one.values[name], *one.intervals[name]) for label, one in found.items()},
+            x=words,
+            reference=theirs or None,
+            reference_name="the paper",
+            groups=list(study.groups().values()),
+            limit=limit,
         )
         caption = f"{words.capitalize()}, with 95 % intervals" + (
             ", and the paper's figure." if theirs else "."
         )
-        parts.append(Drawing(f"algorithms_{'share' if name != 'mean' else name}", figure, caption))
+        parts.append(Drawing(file_name("algorithms", words.split()[0]), figure, caption))
     return parts
+
+
+_TITLES = (*(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median")
 
 
 def _group(group: str, fits: dict[str, Fits], iterations: tuple[int, ...]) -> list[str | Table | Drawing]:
     """The four figures that the paper has for a group."""
-    name = f"algorithms_{group.lower().replace(' ', '_').replace('-', '_')}"
     first = next(iter(fits.values()))
     errors = {"start": first.start_errors, **{label: some.errors for label, some in fits.items()}}
+    courses = {label: mean_course(some) for label, some in fits.items()}
     begun = [sum(iterations[:level]) for level in range(1, len(iterations))]
     parts: list[str | Table | Drawing] = [
-        Drawing(f"{name}_ced", plot_ced(errors, 0.06), f"{group}: share of fits below each error."),
         Drawing(
-            f"{name}_errors",
-            plot_courses(
-                {label: mean_course(some) for label, some in fits.items()},
-                y="mean error / size",
-                changes=begun,
-            ),
+            file_name("algorithms", group, "ced"),
+            plot_ced(errors, 0.06),
+            f"{group}: share of fits below each error.",
+        ),
+        Drawing(
+            file_name("algorithms", group, "errors"),
+            plot_courses(courses, y="mean error / size", changes=begun, limit=_limit(courses)),
             f"{group}: mean error after each iteration; the dotted line is where the next level begins.",
         ),
     ]
     for level in range(len(iterations)):
-        costs = {label: np.nanmean(some.costs[level], axis=0) for label, some in fits.items()}
-        figure = plot_courses(costs, y="mean cost / first cost", limit=1.05)
-        caption = f"{group}: mean normalised cost at level {level + 1} of {len(iterations)}."
-        parts.append(Drawing(f"{name}_cost_{level + 1}", figure, caption))
+        costs = {label: _mean(some.costs[level]) for label, some in fits.items()}
+        parts.append(
+            Drawing(
+                file_name("algorithms", group, f"cost {level + 1}"),
+                plot_courses(costs, y="mean cost / first cost", limit=_limit(costs)),
+                f"{group}: mean normalised cost at level {level + 1} of {len(iterations)}.",
+            )
+        )
     return parts
+
+
+def _limit(courses: dict[str, Float64]) -> float | None:
+    """Where the plot ends if most of the courses would leave it otherwise: above all of them."""
+    highest = [float(np.nanmax(course)) for course in courses.values() if np.isfinite(course).any()]
+    first = max((float(course[0]) for course in courses.values() if np.isfinite(course[0])), default=1.0)
+    risen = [value for value in highest if value > 1.5 * first]
+    return 1.05 * min(max(risen), 100 * first) if 2 * len(risen) > len(highest) else None
 
 
 def mean_course(fits: Fits) -> Float64:
     """The mean error after every iteration of all levels `(iterations + 1,)`."""
     levels = [level if k == 0 else level[:, 1:] for k, level in enumerate(fits.courses)]
-    return np.asarray(np.nanmean(np.concatenate(levels, axis=1), axis=0))
+    return _mean(np.concatenate(levels, axis=1))
+
+
+def _mean(courses: Float64) -> Float64:
+    """The mean `(iterations + 1,)` of all that is finite; nan where nothing is."""
+    finite = np.isfinite(courses)
+    total, count = np.sum(courses, axis=0, where=finite), finite.sum(axis=0)
+    return np.asarray(np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0))
 
 
 def pairs_of(names: list[str]) -> list[tuple[str, str]]:

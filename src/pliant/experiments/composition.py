@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from pliant.experiments.findings import (
-    ENDS,
-    FIGURES,
     Drawing,
     Findings,
     Study,
     Table,
-    ends_of,
-    figures_of,
+    error_table,
+    file_name,
     paired,
 )
 from pliant.experiments.settings import Settings as Shared
@@ -68,24 +65,24 @@ def report(study: Study) -> Findings:
     parts: list[str | Table | Drawing] = []
     for group, labels in study.groups().items():
         errors = {_short(label): study.fits[label].errors for label in labels}
-        name = group.replace(", noise ", "_").replace("-", "_").replace(".", "")
-        parts.append(
-            Drawing(f"composition_{name}_ced", plot_ced(errors, 0.06), f"{group}: share below each error.")
+        name = file_name("composition", group, "ced")
+        parts.append(Drawing(name, plot_ced(errors, 0.06), f"{group}: share below each error."))
+    entries = [
+        (
+            (
+                trial.algorithm,
+                trial.training.motion,
+                trial.order,
+                trial.noise,
+                1000 * float(np.median(study.fits[trial.label].seconds)),
+            ),
+            summaries[trial.label],
         )
-    rows: list[list[Any]] = [
-        [
-            trial.algorithm,
-            trial.training.motion,
-            trial.order,
-            trial.noise,
-            *figures_of(summaries[trial.label]),
-            1000 * float(np.median(study.fits[trial.label].seconds)),
-            *ends_of(summaries[trial.label]),
-        ]
         for trial in study.trials
     ]
-    header = ("algorithm", "motion", "order", "noise", *FIGURES, "milliseconds", *ENDS)
-    parts.append(Table("composition", header, rows))
+    parts.append(
+        error_table("composition", ("algorithm", "motion", "order", "noise", "milliseconds"), entries)
+    )
     pairs = []
     for one in study.trials:
         for other in study.trials:

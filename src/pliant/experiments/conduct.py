@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -120,7 +120,8 @@ def draw(
             runtimes=runtimes,
             others=read_others(others),
         )
-        found[name] = experiment.report(study)
+        drawn = experiment.report(study)
+        found[name] = replace(drawn, parts=[study.about(), *drawn.parts])
     if not found:
         raise ValueError(f"{folder}: there is no finished experiment here to draw.")
     return findings.write(folder, found), unfinished
@@ -145,7 +146,7 @@ def read_reference(
 
 
 def read_others(path: Path | None) -> dict[str, dict[str, Float64]]:
-    """Errors of other methods `(k,)` by test set and method, from a CSV file with the columns test, method, error."""
+    """Errors of other methods `(k,)` by test set and method, from a CSV file with columns test, method, error."""
     if path is None:
         return {}
     errors: dict[str, dict[str, list[float]]] = {}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from pliant import report
+from pliant.data.loading import short_name
 from pliant.experiments.rows import Fits
 from pliant.experiments.statistics import Comparison, Summary, compare, summary
 from pliant.experiments.trial import Trial
@@ -56,6 +58,19 @@ class Study:
     def summaries(self) -> dict[str, Summary]:
         return {label: summary(fits.errors, fits.images) for label, fits in self.fits.items()}
 
+    def about(self) -> str:
+        """What was trained and tested on, in a sentence."""
+        trials, first = self.trials, self.trials[0]
+        fits = next(iter(self.fits.values()))
+        learned = sorted({", ".join(map(short_name, trial.training.sets)) for trial in trials})
+        tested = sorted({", ".join(map(short_name, trial.test)) for trial in trials})
+        noises = sorted({trial.noise for trial in trials})
+        return (
+            f"Trained on {' and on '.join(learned)}, tested on {' and on '.join(tested)}: {len(fits.errors)} fits "
+            f"of {len(set(fits.images))} images for {next(iter(self.fits))}. Noise of the starts: "
+            f"{', '.join(f'{noise:g}' for noise in noises)}; seed {first.seed}; landmarks: {first.points}."
+        )
+
     def start(self) -> Summary:
         """How far off the starts are."""
         fits = next(iter(self.fits.values()))
@@ -64,12 +79,13 @@ class Study:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows for a CSV file `name.csv` and for the page."""
+    """Rows for a CSV file `name.csv`; `page` are header and rows for the page, if they are to be others."""
 
     name: str
     header: Sequence[str]
     rows: Sequence[Sequence[Any]]
     caption: str = ""
+    page: tuple[Sequence[str], Sequence[Sequence[Any]]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,12 +116,40 @@ def figures_of(found: Summary) -> list[float]:
     return [found.values[name] for name in FIGURES]
 
 
-def ends_of(found: Summary, names: Iterable[str] = (*SHARES, "mean")) -> list[float]:
-    return [end for name in names for end in found.intervals[name]]
+def error_table(
+    name: str,
+    keys: Sequence[str],
+    entries: Sequence[tuple[Sequence[Any], Summary | Mapping[str, float]]],
+    caption: str = "",
+) -> Table:
+    """A row for each entry: its keys, its figures, and the ends of their intervals, if they are known."""
+    rows, shown = [], []
+    for key, found in entries:
+        if isinstance(found, Summary):
+            ends: list[float | None] = [end for one in _WITH_ENDS for end in found.intervals[one]]
+            rows.append([*key, found.fits, *figures_of(found), *ends])
+            cells = [_with_interval(one, found) for one in _WITH_ENDS]
+            shown.append([*key, found.fits, *cells, found.values["std"], found.values["median"]])
+        else:
+            rows.append([*key, None, *(found[one] for one in FIGURES), *[None] * (2 * len(_WITH_ENDS))])
+            cells = [_figure(one, found[one]) for one in _WITH_ENDS]
+            shown.append([*key, None, *cells, found["std"], found["median"]])
+    header = (*keys, "fits", *FIGURES, *(f"{one}_{end}" for one in _WITH_ENDS for end in ("low", "high")))
+    titles = (*keys, "fits", *(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median")
+    return Table(name, header, rows, caption or _ABOUT_INTERVALS, (titles, shown))
 
 
-ENDS = [f"{name}_{end}" for name in (*SHARES, "mean") for end in ("low", "high")]
-"""The columns of `ends_of`."""
+_WITH_ENDS = (*SHARES, "mean")
+_ABOUT_INTERVALS = "In brackets: 95 % intervals, by drawing the images again."
+
+
+def _figure(name: str, value: float) -> str:
+    return f"{value:.4f}" if name == "mean" else f"{value:.3f}"
+
+
+def _with_interval(name: str, found: Summary) -> str:
+    low, high = (_figure(name, end) for end in found.intervals[name])
+    return f"{_figure(name, found.values[name])} [{low}, {high}]"
 
 
 def paired(study: Study, pairs: Sequence[tuple[str, str]], name: str) -> Table:
@@ -137,8 +181,10 @@ def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
         for part in found.parts:
             if isinstance(part, Table):
                 written.append(_write_table(folder / f"{part.name}.csv", part))
-                parts += [report.table(part.header, [[_shown(cell) for cell in row] for row in part.rows])]
-                parts += [report.paragraph(part.caption)] if part.caption else []
+                header, rows = part.page or (part.header, part.rows)
+                if rows:
+                    parts.append(report.table(header, [[_shown(cell) for cell in row] for row in rows]))
+                    parts += [report.paragraph(part.caption)] if part.caption else []
             elif isinstance(part, Drawing):
                 written.append(folder / f"{part.name}.svg")
                 with matplotlib.rc_context({"svg.hashsalt": "pliant"}):
@@ -172,3 +218,8 @@ def _shown(cell: Any) -> Any:
     if isinstance(cell, float) and cell and abs(cell) < 1e-3:
         return f"{cell:.1e}"
     return "" if cell is None else cell
+
+
+def file_name(*parts: str) -> str:
+    """A name for a file from what people read."""
+    return "_".join(re.sub(r"[^a-z0-9]+", "_", part.lower().replace(".", "")).strip("_") for part in parts)

@@ -16,7 +16,7 @@ TITLE = "Other objects"
 
 @dataclass(frozen=True)
 class Settings(transfer.Settings):
-    """Every folder to train on is an object of its own; each of its `folds` parts is fitted by a model of the rest."""
+    """Every folder to train on is an object of its own; each of its `folds` is fitted by a model of the rest."""
 
     folds: int = sized(10, 3)
 

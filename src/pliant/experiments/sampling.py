@@ -8,15 +8,13 @@ from typing import Any
 import numpy as np
 
 from pliant.experiments.findings import (
-    ENDS,
-    FIGURES,
     SHARES,
     Drawing,
     Findings,
     Study,
     Table,
-    ends_of,
-    figures_of,
+    error_table,
+    file_name,
     paired,
 )
 from pliant.experiments.settings import Settings as Shared
@@ -87,27 +85,20 @@ def report(study: Study) -> Findings:
             column_title="noise of the starts",
         )
         caption = f"Share of fits with an error below {bound:g}."
-        parts.append(Drawing(f"sampling_{share.replace('.', '')}", figure, caption))
+        parts.append(Drawing(file_name("sampling", share), figure, caption))
     parts.append(_times(study, samplings))
-    rows: list[list[Any]] = [
-        [
-            trial.algorithm,
-            sum(trial.iterations),
-            trial.sampling,
-            trial.noise,
-            *figures_of(summaries[trial.label]),
-            *ends_of(summaries[trial.label]),
-        ]
+    entries = [
+        ((trial.algorithm, sum(trial.iterations), trial.sampling, trial.noise), summaries[trial.label])
         for trial in study.trials
     ]
-    parts.append(Table("sampling", ("algorithm", "iterations", "sampling", "noise", *FIGURES, *ENDS), rows))
+    parts.append(error_table("sampling", ("algorithm", "iterations", "sampling", "noise"), entries))
     return Findings(TITLE, [*parts, paired(study, _pairs(study), "sampling_tests")])
 
 
 def _times(study: Study, samplings: list[float]) -> Table:
     """Milliseconds of a fit over all noises, and how many times as fast that is as with all pixels."""
     rows: list[list[Any]] = []
-    for group, labels in study.groups().items():
+    for labels in study.groups().values():
         trial = study.trial(labels[0])
         times = {
             sampling: 1000
@@ -130,8 +121,8 @@ def _times(study: Study, samplings: list[float]) -> Table:
         "sampling_times",
         ("algorithm", "iterations", "sampling", "milliseconds", "times_as_fast", "paper_milliseconds"),
         rows,
-        "Time of a fit on one thread, with others beside it: the median of blocks of eight images, features included "
-        "and reading not.",
+        "Time of a fit on one thread, with others beside it: the median of blocks of eight images, with their "
+        "features, and without reading them.",
     )
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from pliant.experiments.findings import (
-    ENDS,
-    FIGURES,
     SHARES,
     Drawing,
     Findings,
     Study,
     Table,
-    ends_of,
-    figures_of,
+    error_table,
+    file_name,
     paired,
 )
 from pliant.metrics import BOUNDS
@@ -25,10 +23,8 @@ def sweep_report(study: Study, name: str, title: str, symbol: str, usual: float)
     summaries = study.summaries()
     groups = study.groups()
     values = {trial.label: trial.value for trial in study.trials}
-    rows = [
-        [group, values[label], *figures_of(summaries[label]), *ends_of(summaries[label])]
-        for group, labels in groups.items()
-        for label in labels
+    entries = [
+        ((group, values[label]), summaries[label]) for group, labels in groups.items() for label in labels
     ]
     best = [
         [
@@ -59,8 +55,8 @@ def sweep_report(study: Study, name: str, title: str, symbol: str, usual: float)
     for group, labels in groups.items():
         errors = {f"{symbol} = {values[label]:g}": study.fits[label].errors for label in labels}
         caption = f"{group}: share of fits below each error for every {symbol}."
-        parts.append(Drawing(f"{name}_{group.replace('-', '_')}_ced", plot_ced(errors, 0.06), caption))
-    parts.append(Table(name, ("algorithm", symbol, *FIGURES, *ENDS), rows))
+        parts.append(Drawing(file_name(name, group, "ced"), plot_ced(errors, 0.06), caption))
+    parts.append(error_table(name, ("algorithm", symbol), entries))
     pairs = []
     for labels in groups.values():
         base = next((label for label in labels if values[label] == usual), None)

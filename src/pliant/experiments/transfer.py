@@ -6,24 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
-import numpy as np
-
 from pliant.arrays import Floats
 from pliant.data.loading import short_name
 from pliant.experiments.findings import (
-    ENDS,
-    FIGURES,
     Drawing,
     Findings,
     Study,
     Table,
-    ends_of,
-    figures_of,
+    error_table,
+    file_name,
     paired,
 )
 from pliant.experiments.sampling import halved
 from pliant.experiments.settings import Settings as Shared
-from pliant.experiments.statistics import summary
+from pliant.experiments.statistics import Summary, summary
 from pliant.experiments.trial import Trial
 from pliant.metrics import summarise
 from pliant.plots import plot_ced
@@ -78,29 +74,22 @@ def grouped_report(
 ) -> Findings:
     """Curves and a table for each group: a test set, or an object. `others` are errors of other methods."""
     parts: list[str | Table | Drawing] = []
-    rows: list[list[object]] = []
+    entries: list[tuple[tuple[str, str], Summary | dict[str, float]]] = []
     pairs: list[tuple[str, str]] = []
     for group, labels in study.groups().items():
         first = study.fits[labels[0]]
-        start = summary(first.start_errors, first.images)
-        rows.append([group, "start", start.fits, *figures_of(start), *ends_of(start)])
+        entries.append(((group, "start"), summary(first.start_errors, first.images)))
         errors: dict[str, Floats] = {}
         for label in labels:
-            fits = study.fits[label]
-            found = summary(fits.errors, fits.images)
-            short = label.removeprefix(f"{group}: ")
+            fits, short = study.fits[label], label.removeprefix(f"{group}: ")
             errors[short] = fits.errors
-            rows.append([group, short, found.fits, *figures_of(found), *ends_of(found)])
+            entries.append(((group, short), summary(fits.errors, fits.images)))
         for method, theirs in others.get(group, {}).items():
             errors[method] = theirs
-            figures = summarise(theirs)
-            rows.append(
-                [group, method, len(theirs), *(figures[one] for one in FIGURES), *[np.nan] * len(ENDS)]
-            )
-        limit = round_limit(errors)
-        figure = plot_ced({"start": first.start_errors, **errors}, limit)
+            entries.append(((group, method), summarise(theirs)))
+        figure = plot_ced({"start": first.start_errors, **errors}, round_limit(errors))
         caption = f"{group}: share of fits below each error."
-        parts.append(Drawing(f"{name}_{group.replace('/', '_')}_ced", figure, caption))
+        parts.append(Drawing(file_name(name, group, "ced"), figure, caption))
         pairs += combinations(labels, 2)
-    parts.append(Table(name, ("test", "method", "fits", *FIGURES, *ENDS), rows))
+    parts.append(error_table(name, ("test", "method"), entries))
     return Findings(title, [*parts, paired(study, pairs, f"{name}_tests")])

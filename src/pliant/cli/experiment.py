@@ -1,0 +1,181 @@
+"""`pliant experiment`: the paper's comparisons on your own images."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from pliant.cli.compiling import announce_compiling
+from pliant.cli.exits import INCOMPLETE
+from pliant.cli.options import DryRun, Jobs, Quiet
+
+if TYPE_CHECKING:
+    from pliant.experiments.settings import Settings
+
+
+class Name(StrEnum):
+    """An experiment, all of them, or the report alone."""
+
+    ALGORITHMS = "algorithms"
+    RHO = "rho"
+    ALPHA = "alpha"
+    SAMPLING = "sampling"
+    TRANSFER = "transfer"
+    OBJECTS = "objects"
+    NEWTON = "newton"
+    COMPOSITION = "composition"
+    ALL = "all"
+    REPORT = "report"
+
+
+class ManyFolders(TyperCommand):
+    """Takes `--train A B` for `--train A --train B`, and `--test` likewise."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        spread: list[str] = []
+        option = ""
+        for word in args:
+            if word.startswith("-"):
+                option = word if word in ("--train", "--test") else ""
+                spread.append(word)
+            elif option and spread[-1] != option:
+                spread += [option, word]
+            else:
+                spread.append(word)
+        return super().parse_args(ctx, spread)
+
+
+def experiment(
+    name: Annotated[
+        Name,
+        typer.Argument(
+            help="algorithms: all 31. rho: weights of the project-out cost. alpha: asymmetric composition. "
+            "sampling: fewer pixels and iterations, farther starts. transfer: each test folder by itself. "
+            "objects: cross-validation of each training folder. newton: the sign and the share of the curvature. "
+            "composition: exact or not, with a prior or without, affine or splines. all: these eight. report: draw "
+            "again what is in the output folder."
+        ),
+    ],
+    train: Annotated[
+        list[str] | None, typer.Option(help="Annotated images to train on: folders, files or addresses.")
+    ] = None,
+    test: Annotated[list[str] | None, typer.Option(help="Annotated images to test on.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for rows, tables, figures and report.html.")
+    ] = Path("experiments"),
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="TOML file with a table [experiment], and [experiment.NAME] for what differs."),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small size: few images, one start each, fewer values.")
+    ] = False,
+    points: Annotated[
+        str | None, typer.Option(help="Landmarks that count: all, interior49, or ranges such as 17-59,61-63.")
+    ] = None,
+    noise: Annotated[float | None, typer.Option(help="How far off the random starts are; 0.05.")] = None,
+    starts: Annotated[int | None, typer.Option(help="Random starts for each image; 3.", min=1)] = None,
+    seed: Annotated[int | None, typer.Option(help="Another seed draws other starts; 0.", min=0)] = None,
+    reference: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the paper's tables, paper_lfpw.csv and paper_runtime.csv, to show beside."
+        ),
+    ] = None,
+    others: Annotated[
+        Path | None,
+        typer.Option(
+            help="Other methods' errors for transfer: a CSV file with the columns test, method, error."
+        ),
+    ] = None,
+    skip_invalid: Annotated[
+        bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
+    ] = False,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    dry_run: DryRun = False,
+) -> None:
+    """Repeat the paper's experiments on your own images, with intervals and paired tests.
+
+    Every fit is a row in the folder rows of the output. A run that was stopped goes on where it was when the
+    command is given again, and a finished one only draws its report again. The same seed gives the same rows.
+    """
+    from pliant.experiments.conduct import (
+        EXPERIMENTS,
+        draw,
+        read_others,
+        read_reference,
+        settings_for,
+    )
+    from pliant.experiments.settings import read_file
+
+    # Whatever is wrong with them should be said before hours of fitting.
+    read_reference(reference)
+    read_others(others)
+    if name is Name.REPORT:
+        if train or test or settings:
+            raise ValueError(
+                "report draws what is in the output folder: it takes no --train, --test or --settings."
+            )
+    else:
+        kinds = {key: experiment.Settings for key, experiment in EXPERIMENTS.items()}
+        table = read_file(settings, kinds) if settings is not None else {}
+        given = {
+            "train": train,
+            "test": test,
+            "points": points,
+            "noise": noise,
+            "starts": starts,
+            "seed": seed,
+        }
+        given = {key: value for key, value in given.items() if value is not None and value != []}
+        chosen = list(EXPERIMENTS) if name is Name.ALL else [str(name)]
+        wanted = {key: settings_for(key, table, given, quick) for key in chosen}
+        if dry_run:
+            _say_what(wanted)
+            return
+        if not quiet:
+            announce_compiling()
+        _conduct(output, wanted, jobs, skip_invalid, quiet)
+    written, unfinished = draw(output, reference, others)
+    if not quiet:
+        typer.echo(f"wrote {written[0]}, and {len(written) - 1} tables and figures beside it")
+    if unfinished:
+        typer.secho(
+            f"not drawn, because rows are missing: {', '.join(unfinished)}. Run them again: they go on.",
+            fg="yellow",
+            err=True,
+        )
+        raise typer.Exit(INCOMPLETE)
+
+
+def _conduct(
+    output: Path, wanted: Mapping[str, Settings], jobs: int | None, skip_invalid: bool, quiet: bool
+) -> None:
+    import warnings
+
+    from pliant.data.validation import SamplesLeftOut
+    from pliant.experiments.conduct import conduct
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", SamplesLeftOut)
+        conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
+    for warning in said:
+        typer.secho(str(warning.message), fg="yellow", err=True)
+
+
+def _say_what(wanted: Mapping[str, Settings]) -> None:
+    from pliant.experiments.conduct import EXPERIMENTS
+
+    for name, settings in wanted.items():
+        trials = EXPERIMENTS[name].plan(settings)
+        models = len({trial.training for trial in trials})
+        some = "model" if models == 1 else "models"
+        typer.echo(
+            f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image"
+        )
