@@ -152,6 +152,7 @@ COMMANDS = (
     "fit",
     "track",
     "evaluate",
+    "experiment",
     "inspect",
     "convert",
     "check",

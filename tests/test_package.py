@@ -14,6 +14,7 @@ SOURCE = Path(pliant.__file__).parent
 # From the outside in: a layer may import itself and what stands below it.
 LAYERS = [
     {"cli", "__main__"},
+    {"experiments"},
     {"report", "bulk"},
     {"plots", "synthetic", "evaluation", "calibration", "tracking"},
     {"fitting", "training", "store"},

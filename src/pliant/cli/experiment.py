@@ -100,9 +100,9 @@ def experiment(
     quiet: Quiet = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Repeat the paper's experiments on your own images, with intervals and paired tests.
+    """Repeat the paper's experiments on your own images.
 
-    Every fit is a row in the folder rows of the output. A run that was stopped goes on where it was when the
+    Figures have 95 % intervals, and differences paired tests. Every fit is a row in the folder rows of the output. A run that was stopped goes on where it was when the
     command is given again, and a finished one only draws its report again. The same seed gives the same rows.
     """
     from pliant.experiments.conduct import (

@@ -18,6 +18,7 @@ from pliant.experiments.findings import (
     figures_of,
     file_name,
     paired,
+    shown_figure,
 )
 from pliant.experiments.rows import Fits
 from pliant.experiments.settings import Settings as Shared
@@ -77,16 +78,24 @@ def report(study: Study) -> Findings:
 
 def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[str | Table | Drawing]:
     parts: list[str | Table | Drawing] = []
-    rows = [
-        [label, *(value for name in FIGURES for value in (found.values[name], study.paper[label][name]))]
-        for label, found in every.items()
-        if label in study.paper
-    ]
-    if rows:
+    known = [label for label in every if label in study.paper]
+    if known:
+        both = [
+            [(name, every[label].values[name], study.paper[label][name]) for name in FIGURES]
+            for label in known
+        ]
+        rows = [
+            [label, *(value for _, *pair in row for value in pair)]
+            for label, row in zip(known, both, strict=True)
+        ]
+        shown = [
+            [label, *(shown_figure(name, value) for name, *pair in row for value in pair)]
+            for label, row in zip(known, both, strict=True)
+        ]
         header = ("algorithm", *(column for name in FIGURES for column in (name, f"paper_{name}")))
         titles = ("algorithm", *(column for name in _TITLES for column in (name, "paper")))
         parts.append(
-            Table("algorithms_paper", header, rows, "Beside each figure is the paper's.", (titles, rows))
+            Table("algorithms_paper", header, rows, "Beside each figure is the paper's.", (titles, shown))
         )
     for name, words, limit in (
         ("lt_0.02", "share of fits below 0.02", 1.0),
@@ -146,7 +155,7 @@ def _limit(courses: dict[str, Float64]) -> float | None:
     """Where the plot ends if most of the courses would leave it otherwise: above all of them."""
     highest = [float(np.nanmax(course)) for course in courses.values() if np.isfinite(course).any()]
     first = max((float(course[0]) for course in courses.values() if np.isfinite(course[0])), default=1.0)
-    risen = [value for value in highest if value > 1.5 * first]
+    risen = [value for value in highest if value > 1.1 * first]
     return 1.05 * min(max(risen), 100 * first) if 2 * len(risen) > len(highest) else None
 
 

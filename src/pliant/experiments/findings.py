@@ -132,7 +132,7 @@ def error_table(
             shown.append([*key, found.fits, *cells, found.values["std"], found.values["median"]])
         else:
             rows.append([*key, None, *(found[one] for one in FIGURES), *[None] * (2 * len(_WITH_ENDS))])
-            cells = [_figure(one, found[one]) for one in _WITH_ENDS]
+            cells = [shown_figure(one, found[one]) for one in _WITH_ENDS]
             shown.append([*key, None, *cells, found["std"], found["median"]])
     header = (*keys, "fits", *FIGURES, *(f"{one}_{end}" for one in _WITH_ENDS for end in ("low", "high")))
     titles = (*keys, "fits", *(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median")
@@ -143,13 +143,15 @@ _WITH_ENDS = (*SHARES, "mean")
 _ABOUT_INTERVALS = "In brackets: 95 % intervals, by drawing the images again."
 
 
-def _figure(name: str, value: float) -> str:
-    return f"{value:.4f}" if name == "mean" else f"{value:.3f}"
+def shown_figure(name: str, value: float) -> str:
+    """A figure as the paper prints it, and means with one digit more."""
+    return f"{value:.3f}" if name in SHARES else f"{value:.4f}"
 
 
 def _with_interval(name: str, found: Summary) -> str:
-    low, high = (_figure(name, end) for end in found.intervals[name])
-    return f"{_figure(name, found.values[name])} [{low}, {high}]"
+    low, high = (f"{end:.4f}" if name == "mean" else f"{end:.2f}" for end in found.intervals[name])
+    # Spaces that do not break: an interval is read in one piece.
+    return f"{shown_figure(name, found.values[name])}\N{NO-BREAK SPACE}[{low},\N{NO-BREAK SPACE}{high}]"
 
 
 def paired(study: Study, pairs: Sequence[tuple[str, str]], name: str) -> Table:

@@ -1,0 +1,311 @@
+"""Experiments: what they plan, that rows are decided by settings alone, and that a stopped run goes on."""
+
+import dataclasses
+import json
+from collections import Counter
+
+import numpy as np
+import PIL.Image
+import pytest
+
+from pliant.data.formats import write_landmarks
+from pliant.experiments import algorithms, alpha, composition, newton, objects, rho, rows, sampling, transfer
+from pliant.experiments import run as running
+from pliant.experiments.conduct import EXPERIMENTS, conduct, draw, plan_of, settings_for
+from pliant.experiments.run import Data, name_trials
+from pliant.experiments.settings import Settings, read_file, settings_of
+from pliant.experiments.trial import Training, Trial, trial_from
+from pliant.fitting.algorithm import catalogue
+from pliant.progress import Progress
+
+SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
+KINDS = {name: experiment.Settings for name, experiment in EXPERIMENTS.items()}
+
+
+@pytest.fixture(scope="module")
+def folders(dataset, tmp_path_factory):
+    """Fourteen faces to train on and seven to test on, as files."""
+    root = tmp_path_factory.mktemp("faces")
+    for number, sample in enumerate(dataset[:21]):
+        folder = root / ("train" if number < 14 else "test")
+        folder.mkdir(exist_ok=True)
+        PIL.Image.fromarray(sample.image()).save(folder / f"face{number}.png")
+        write_landmarks(folder / f"face{number}.pts", sample.points())
+    return root
+
+
+def small(kind, folders, **changes):
+    return kind(**{**SMALL, "train": (str(folders / "train"),), "test": (str(folders / "test"),), **changes})
+
+
+def table_of(folder):
+    """All rows by what decides them, without the time they took."""
+    from pyarrow import parquet
+
+    found = [
+        row
+        for path in sorted((folder / "rows").glob("*.parquet"))
+        for row in parquet.read_table(path).to_pylist()
+    ]
+    return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+
+SETS = {"train": ("a",), "test": ("b", "c")}
+
+
+class TestPlans:
+    def test_all_31_in_the_papers_six_groups(self):
+        trials = algorithms.plan(algorithms.Settings(**SETS))
+        assert [trial.algorithm for trial in trials] == [entry.name for entry in catalogue()]
+        assert Counter(trial.group for trial in trials) == {
+            "SSD Gauss-Newton": 8,
+            "SSD Newton": 8,
+            "SSD Wiberg": 4,
+            "Project-out Gauss-Newton": 5,
+            "Project-out Newton": 5,
+            "Project-out Wiberg": 1,
+        }
+
+    def test_rho_and_alpha_go_from_0_to_1(self):
+        trials = rho.plan(rho.Settings(**SETS))
+        assert len(trials) == 5 * 11
+        assert {trial.value for trial in trials} == {k / 10 for k in range(11)}
+        assert {"po:0.0-for-gn", "po-for-gn", "po:1.0-bid-gn-alt"} <= {trial.algorithm for trial in trials}
+        trials = alpha.plan(alpha.Settings(**SETS))
+        assert [trial.algorithm for trial in trials[:2]] == ["ssd-asy:0.0-gn-sch", "ssd-asy:0.1-gn-sch"]
+        assert len(trials) == 22
+
+    def test_rho_needs_a_project_out_cost(self):
+        with pytest.raises(ValueError, match="ssd-inv-gn-sch: rho weighs a project-out cost"):
+            rho.plan(rho.Settings(**SETS, algorithms=("ssd-inv-gn-sch",)))
+
+    def test_sampling_takes_noise_outermost(self):
+        trials = sampling.plan(sampling.Settings(**SETS))
+        assert len(trials) == 4 * 2 * 5 * 2
+        assert [trial.noise for trial in trials] == sorted(trial.noise for trial in trials)
+        assert {trial.iterations for trial in trials} == {(24, 16), (12, 8)}
+
+    def test_transfer_takes_every_test_set_by_itself(self):
+        trials = transfer.plan(transfer.Settings(**SETS))
+        assert {trial.test for trial in trials} == {("b",), ("c",)}
+        assert {(trial.sampling, trial.iterations) for trial in trials} == {(0.25, (12, 8)), (0.5, (24, 16))}
+
+    def test_objects_have_folds_that_are_counted_together(self):
+        trials = objects.plan(objects.Settings(train=("a/chest", "a/wings"), folds=3))
+        assert {trial.group for trial in trials} == {"chest", "wings"}
+        assert set(Counter(trial.label for trial in trials).values()) == {3}
+        assert {trial.training.fold for trial in trials} == {0, 1, 2}
+
+    def test_newton_compares_signs_with_gauss_newton(self):
+        ways = newton.ways("po-inv-n", (0.5,))
+        assert ways == {
+            "gauss-newton": "po-inv-gn",
+            "derived": "po-inv-n",
+            "printed": "po-inv-n:printed",
+            "safe": "po-inv-n:safe",
+            "0.5 of derived": "po-inv-n:0.5",
+        }
+        assert "printed" not in newton.ways("po-for-n", ())
+        with pytest.raises(ValueError, match="not one of Newton's"):
+            newton.ways("po-for-gn", ())
+        assert len({trial.group for trial in newton.plan(newton.Settings(**SETS))}) == 13
+
+    def test_composition_crosses_order_prior_and_motion(self):
+        trials = composition.plan(composition.Settings(**SETS))
+        assert len({trial.label for trial in trials}) == len(trials) == 2**5
+        assert {trial.training.motion for trial in trials} == {"piecewise-affine", "thin-plate-spline"}
+        assert {trial.algorithm for trial in trials} > {"ssd:map-asy-gn-sch", "po-asy-gn"}
+
+    @pytest.mark.parametrize("name", EXPERIMENTS)
+    def test_quick_is_smaller(self, name):
+        usual = settings_of(KINDS[name], name, {}, SETS, quick=False)
+        quick = settings_of(KINDS[name], name, {}, SETS, quick=True)
+        assert quick.starts == 1
+        assert quick.most_test == 24
+        assert len(EXPERIMENTS[name].plan(quick)) <= len(EXPERIMENTS[name].plan(usual))
+
+
+class TestSettings:
+    def test_what_is_given_comes_before_quick_before_the_file(self, tmp_path):
+        file = tmp_path / "s.toml"
+        shared = '[experiment]\nnoise = 0.1\nstarts = 5\npoints = "0-9"\n'
+        file.write_text(f"{shared}[experiment.rho]\nnoise = 0.2\nweights = [0, 1]\n")
+        table = read_file(file, KINDS)
+        read = settings_of(rho.Settings, "rho", table, {"points": "all"}, quick=False)
+        assert (read.noise, read.starts, read.points, read.weights) == (0.2, 5, "all", (0.0, 1.0))
+        assert settings_of(alpha.Settings, "alpha", table, {}, quick=False).noise == 0.1
+        assert settings_of(alpha.Settings, "alpha", table, {}, quick=True).starts == 1
+        assert settings_of(alpha.Settings, "alpha", table, {"starts": 2}, quick=True).starts == 2
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("[other]\n", r"no table \[experiment\]"),
+            ("[experiment]\nnoize = 1\n", "no setting 'noize'. Known: .*noise"),
+            ("[experiment]\nweights = [1]\n", "no setting 'weights'"),
+            ("[experiment.rhoo]\nnoise = 1\n", "no experiment 'rhoo'"),
+            ("[experiment.rho]\nalphas = [1]\n", r"\[experiment.rho\] has no setting 'alphas'"),
+            ("[experiment\n", "not a TOML file"),
+        ],
+    )
+    def test_a_wrong_file_is_a_sentence(self, tmp_path, text, said):
+        file = tmp_path / "s.toml"
+        file.write_text(text)
+        with pytest.raises(ValueError, match=said):
+            read_file(file, KINDS)
+
+    @pytest.mark.parametrize(
+        ("values", "said"),
+        [
+            ({"noise": "much"}, "noise = 'much'"),
+            ({"scales": ["a"]}, "numbers"),
+            ({"features": 3}, "one value"),
+        ],
+    )
+    def test_a_wrong_value_is_a_sentence(self, values, said):
+        with pytest.raises(ValueError, match=said):
+            settings_of(Settings, "rho", values, {}, quick=False)
+
+    def test_sets_must_be_named(self):
+        with pytest.raises(ValueError, match="rho: name at least one folder to train on"):
+            settings_for("rho", {}, {}, quick=False)
+        with pytest.raises(ValueError, match="rho: name at least one folder to test on"):
+            settings_for("rho", {}, {"train": ("a",)}, quick=False)
+        assert settings_for("objects", {}, {"train": ("a",)}, quick=False).train == ("a",)
+
+
+class TestNames:
+    base = Trial("a", Training(("x",)), ("y",), "po-asy-gn")
+
+    def test_a_trial_survives_json(self):
+        assert trial_from(json.loads(json.dumps(dataclasses.asdict(self.base)))) == self.base
+
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            {"algorithm": "po-inv-gn"},
+            {"iterations": (24, 17)},
+            {"sampling": 0.5},
+            {"order": "first-order"},
+            {"noise": 0.1},
+            {"seed": 1},
+            {"points": "0-3"},
+            {"training": Training(("x",), motion="thin-plate-spline")},
+        ],
+    )
+    def test_every_setting_has_other_rows(self, changes):
+        other = dataclasses.replace(self.base, **changes)
+        assert rows.digest(other, {}) != rows.digest(self.base, {})
+
+    def test_what_it_is_called_and_where_it_lies_do_not_matter(self):
+        other = dataclasses.replace(
+            self.base, label="b", group="g", value=1.0, starts=9, test=("z",), training=Training(("w",))
+        )
+        assert rows.digest(other, {}) == rows.digest(self.base, {})
+        assert rows.digest(other, {"tested": "1"}) != rows.digest(self.base, {"tested": "2"})
+
+
+class TestRuns:
+    names = ("po-inv-gn", "ssd-asy-gn-sch")
+
+    def settings(self, folders, **changes):
+        return small(algorithms.Settings, folders, algorithms=self.names, **changes)
+
+    def test_the_same_seed_gives_the_same_rows(self, folders, tmp_path):
+        for name, jobs in (("a", 1), ("b", 2)):
+            conduct(tmp_path / name, {"algorithms": self.settings(folders)}, jobs=jobs, progress=False)
+        first = table_of(tmp_path / "a")
+        assert first == table_of(tmp_path / "b")
+        assert len(first) == 2 * 2 * 7
+        conduct(tmp_path / "c", {"algorithms": self.settings(folders, seed=1)}, progress=False)
+        assert first != table_of(tmp_path / "c")
+
+    def test_rows_say_how_a_fit_went(self, folders, tmp_path):
+        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+        for row in table_of(tmp_path):
+            assert [len(level) for level in row["costs"]] == [len(level) for level in row["errors"]]
+            assert len(row["costs"][0]) <= 4
+            assert len(row["landmark_errors"]) == 68
+            assert row["errors"][-1][-1] == pytest.approx(row["error"], abs=1e-6)
+            assert row["errors"][0][0] == pytest.approx(row["start_error"], abs=0.02)
+            assert np.mean(row["landmark_errors"]) == pytest.approx(row["error"])
+            assert row["test"].endswith("/test")
+            assert row["status"]
+
+    def test_a_stopped_run_goes_on(self, folders, tmp_path, monkeypatch):
+        conduct(tmp_path / "whole", {"algorithms": self.settings(folders)}, progress=False)
+        write, written = rows.write_rows, []
+
+        def stop_after_three(path, some):
+            if len(written) == 3:
+                raise KeyboardInterrupt
+            written.append(path.name)
+            write(path, some)
+
+        monkeypatch.setattr(rows, "write_rows", stop_after_three)
+        with pytest.raises(KeyboardInterrupt):
+            conduct(tmp_path / "cut", {"algorithms": self.settings(folders)}, progress=False)
+        with pytest.raises(ValueError, match="no finished experiment"):
+            draw(tmp_path / "cut")
+        before = {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
+        monkeypatch.setattr(rows, "write_rows", write)
+        conduct(tmp_path / "cut", {"algorithms": self.settings(folders)}, progress=False)
+        assert table_of(tmp_path / "cut") == table_of(tmp_path / "whole")
+        assert before == {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
+
+    def test_what_is_there_is_neither_trained_nor_fitted_again(self, folders, tmp_path, monkeypatch):
+        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+        monkeypatch.setattr(running, "train_model", None)
+        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+        # Another experiment has these fits in common with the first.
+        conduct(
+            tmp_path,
+            {"rho": small(rho.Settings, folders, algorithms=("po-inv-gn",), weights=(0.5,))},
+            progress=False,
+        )
+
+    def test_more_starts_keep_the_first_ones(self, folders, tmp_path):
+        conduct(tmp_path, {"algorithms": self.settings(folders, starts=1)}, progress=False)
+        first = table_of(tmp_path)
+        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+        assert [row for row in table_of(tmp_path) if row["start"] == 0] == first
+
+    def test_folds_hold_every_image_out_once(self, folders, tmp_path):
+        settings = small(objects.Settings, folders, folds=3, algorithms=("po-inv-gn",), starts=1)
+        with Progress(False) as bar:
+            data = Data(1, bar)
+            tested = []
+            for trial, _ in name_trials(objects.plan(settings)[::2], data):
+                seen = {sample.name for sample in data.training(trial.training).samples}
+                held = [sample.name for sample in data.test(trial).samples]
+                assert not seen & set(held)
+                assert len(seen) + len(held) == 14
+                tested += held
+        assert Counter(tested).most_common(1)[0][1] == 1
+        assert len(tested) == 14
+
+    def test_fewer_images_are_taken_evenly_and_keep_their_starts(self, folders, tmp_path):
+        conduct(tmp_path / "all", {"algorithms": self.settings(folders)}, progress=False)
+        conduct(tmp_path / "few", {"algorithms": self.settings(folders, most_test=3)}, progress=False)
+        few = [row for row in table_of(tmp_path / "few") if row["algorithm"] == "po-inv-gn"]
+        assert {row["number"] for row in few} == {0, 3, 6}
+        starts = {(row["number"], row["start"]): row["start_error"] for row in table_of(tmp_path / "all")}
+        assert all(starts[row["number"], row["start"]] == row["start_error"] for row in few)
+
+    def test_sets_that_do_not_fit_together_are_a_sentence(self, folders, tmp_path, dataset):
+        other = tmp_path / "other"
+        other.mkdir()
+        for number, sample in enumerate(dataset[:3]):
+            PIL.Image.fromarray(sample.image()).save(other / f"{number}.png")
+            write_landmarks(other / f"{number}.pts", sample.points()[:20])
+        with pytest.raises(ValueError, match="has 20 landmarks, and .* has 68"):
+            conduct(
+                tmp_path / "o", {"algorithms": self.settings(folders, test=(str(other),))}, progress=False
+            )
+        for path in other.glob("*.pts"):
+            path.unlink()
+        with pytest.raises(ValueError, match="other: no image has a landmark file"):
+            conduct(
+                tmp_path / "o", {"algorithms": self.settings(folders, test=(str(other),))}, progress=False
+            )
+        assert not plan_of(tmp_path / "o", "algorithms").exists()

@@ -1,0 +1,311 @@
+"""What experiments report: intervals, paired tests, tables, figures and the page, from rows alone."""
+
+import csv
+import shutil
+
+import numpy as np
+import PIL.Image
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from pliant.data.formats import write_landmarks
+from pliant.experiments import algorithms
+from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference
+from pliant.experiments.rows import Fits
+from pliant.experiments.statistics import by_image, compare, holm, summary
+from pliant.metrics import summarise
+
+COLUMNS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "note"]
+SETTINGS = """
+[experiment]
+size = 40
+shape-modes = [2, 5]
+iterations = [3, 2]
+most-test = 6
+
+[experiment.objects]
+folds = 2
+
+[experiment.newton]
+algorithms = ["ssd-for-n-sch", "po-inv-n"]
+"""
+
+
+def fits_of(errors, images, starts=None):
+    errors = np.asarray(errors, dtype=float)
+    return Fits(
+        images=np.asarray(images, dtype=np.str_),
+        starts=np.zeros(len(errors), dtype=np.int32)
+        if starts is None
+        else np.asarray(starts, dtype=np.int32),
+        errors=errors,
+        start_errors=errors,
+        statuses=np.full(len(errors), "converged"),
+        seconds=errors,
+        costs=(),
+        courses=(),
+    )
+
+
+class TestStatistics:
+    def test_holm_as_in_his_paper(self):
+        assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+        assert holm([0.9, 0.8]) == [1.0, 1.0]
+        assert holm([]) == []
+
+    @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
+    def test_holm_never_lowers_and_keeps_the_order(self, values):
+        corrected = holm(values)
+        assert all(after >= before for before, after in zip(values, corrected, strict=True))
+        ranked = [corrected[k] for k in np.argsort(values, kind="stable")]
+        assert ranked == sorted(ranked)
+
+    def test_intervals_are_about_images_and_not_about_starts(self, rng):
+        errors = rng.uniform(0, 0.06, 50)
+        images = [str(k) for k in range(50)]
+        once = summary(errors, np.array(images))
+        thrice = summary(np.tile(errors, 3), np.array(images * 3))
+        for name, ends in once.intervals.items():
+            assert thrice.intervals[name] == pytest.approx(ends)
+        assert thrice.fits == 150
+        for name, (low, high) in once.intervals.items():
+            assert low <= once.values[name] <= high
+        assert once.values == summarise(errors)
+
+    def test_intervals_hold_as_often_as_they_say(self):
+        inside = 0
+        for seed in range(200):
+            errors = np.random.default_rng(seed).exponential(0.02, 60)
+            low, high = summary(errors, np.arange(60).astype(str)).intervals["mean"]
+            inside += low <= 0.02 <= high
+        assert 0.88 <= inside / 200 <= 0.98
+
+    def test_a_shift_is_found_and_noise_is_not(self, rng):
+        images = np.arange(80).astype(str)
+        errors = rng.uniform(0.01, 0.05, 80)
+        fits = {
+            "a": fits_of(errors, images),
+            "better": fits_of(errors - 0.002 + rng.normal(0, 0.002, 80), images),
+            "same": fits_of(errors + rng.normal(0, 0.002, 80), images),
+            "equal": fits_of(errors, images),
+        }
+        better, same, equal = compare(fits, [("a", "better"), ("a", "same"), ("a", "equal")])
+        assert better.differ
+        assert better.low < -0.002 + 0.001
+        assert better.high < 0
+        assert better.wins > 0.6
+        assert not same.differ
+        assert same.low < 0 < same.high
+        assert (equal.p, equal.difference, equal.differ) == (1.0, 0.0, False)
+        assert better.corrected == pytest.approx(3 * better.p)
+
+    def test_starts_are_averaged_and_order_does_not_matter(self):
+        images, starts = ["x", "y", "x", "y"], [0, 0, 1, 1]
+        assert by_image(np.array(images), {"e": np.array([1.0, 2, 3, 4])})["e"].tolist() == [2, 3]
+        one = fits_of([1, 2, 3, 4], images, starts)
+        turned = fits_of([4, 3, 2, 1], images[::-1], starts[::-1])
+        assert compare({"a": one, "b": turned}, [("a", "b")])[0].difference == 0
+
+    def test_other_images_cannot_be_paired(self):
+        fits = {"a": fits_of([1, 2], ["x", "y"]), "b": fits_of([1, 2], ["x", "z"])}
+        with pytest.raises(ValueError, match="a and b were not fitted to the same images"):
+            compare(fits, [("a", "b")])
+
+    def test_pairs_are_those_of_the_paper(self):
+        names = [
+            "ssd-for-gn-sch",
+            "ssd-for-gn-alt",
+            "ssd-for-n-sch",
+            "ssd-for-w",
+            "po-for-gn",
+            "ssd-inv-gn-sch",
+        ]
+        pairs = {frozenset(pair) for pair in algorithms.pairs_of(names)}
+        assert pairs == {
+            frozenset(pair)
+            for pair in (
+                ("ssd-for-gn-sch", "ssd-for-gn-alt"),
+                ("ssd-for-gn-sch", "ssd-inv-gn-sch"),
+                ("ssd-for-gn-alt", "ssd-inv-gn-sch"),
+                ("ssd-for-gn-sch", "ssd-for-n-sch"),
+                ("ssd-for-gn-sch", "ssd-for-w"),
+            )
+        }
+
+
+@pytest.fixture(scope="module")
+def world(dataset, tmp_path_factory):
+    """Folders to train and test on, the settings, the paper's tables, and other methods' errors."""
+    root = tmp_path_factory.mktemp("world")
+    for number, sample in enumerate(dataset[:18]):
+        folder = root / ("train" if number < 12 else "test")
+        folder.mkdir(exist_ok=True)
+        PIL.Image.fromarray(sample.image()).save(folder / f"face{number}.png")
+        write_landmarks(folder / f"face{number}.pts", sample.points())
+    (root / "settings.toml").write_text(SETTINGS)
+    name = f"{root.name}/test"
+    (root / "others.csv").write_text(f"test,method,error\n{name},Theirs,0.011\n{name},Theirs,0.5\n")
+    (root / "paper_lfpw.csv").write_text(
+        "algorithm,lt_0.02,lt_0.03,lt_0.04,mean,std,median,note\n"
+        "initialization,0,0.004,0.055,0.080,0.028,0.078,\npo-inv-gn,0.458,0.719,0.780,0.035,0.044,0.021,\n"
+        "po-inv-n,0.265,0.516,0.586,11.929,179.525,0.029,\n"
+    )
+    (root / "paper_runtime.csv").write_text(
+        "algorithm,iterations,sampling_percent,milliseconds\nssd-asy-gn-sch,5,100,1680\n"
+    )
+    return root
+
+
+@pytest.fixture(scope="module")
+def done(world):
+    """All eight experiments, run once by the command."""
+    from typer.testing import CliRunner
+
+    from pliant.cli import app
+
+    words = ["experiment", "all", "--quick", "--train", world / "train", "--test", world / "test", "-q"]
+    words += ["--settings", world / "settings.toml", "-o", world / "out", "--reference", world]
+    result = CliRunner().invoke(app, [str(word) for word in [*words, "--others", world / "others.csv"]])
+    assert result.exit_code == 0, result.output
+    return world / "out"
+
+
+def read(path):
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
+class TestReports:
+    def test_every_experiment_has_its_tables_and_figures(self, done):
+        for name in EXPERIMENTS:
+            assert (done / f"{name}.csv").is_file()
+            assert (done / f"{name}.json").is_file()
+            assert list(done.glob(f"{name}_*.svg"))
+            tests = read(done / f"{name}_tests.csv")
+            assert tests
+            assert all(0 <= float(row["p"]) <= float(row["corrected"]) <= 1 for row in tests)
+
+    def test_the_table_is_the_papers(self, done):
+        rows = read(done / "algorithms.csv")
+        assert list(rows[0]) == COLUMNS
+        assert [row["algorithm"] for row in rows] == ["initialization", *algorithms.Settings().algorithms]
+
+    def test_figures_are_those_of_the_rows(self, done):
+        every = parquet.read_table(done / "rows").to_pylist()
+        mine = [
+            row
+            for row in every
+            if row["algorithm"] == "po-bid-w" and row["noise"] == 0.05 and row["folds"] == 0
+        ]
+        assert len(mine) == 6
+        table = {row["algorithm"]: row for row in read(done / "algorithms.csv")}
+        assert float(table["po-bid-w"]["mean"]) == pytest.approx(
+            np.mean([row["error"] for row in mine]), rel=1e-5
+        )
+        begun = np.mean([row["start_error"] for row in mine])
+        assert float(table["initialization"]["mean"]) == pytest.approx(begun, rel=1e-5)
+
+    def test_the_page_stands_alone_and_has_the_papers_figures(self, done):
+        page = (done / "report.html").read_text()
+        assert "http" not in page.replace("http://www.w3.org", "")
+        assert 'src="data:' in page
+        assert "11.929" in page
+        assert "Theirs" in page
+        assert "1680" in page
+        for experiment in EXPERIMENTS.values():
+            assert experiment.TITLE.replace("'", "&#x27;") in page
+
+    def test_others_stand_beside(self, done):
+        theirs = [row for row in read(done / "transfer.csv") if row["method"] == "Theirs"]
+        assert len(theirs) == 1
+        assert float(theirs[0]["lt_0.02"]) == 0.5
+        assert theirs[0]["mean_low"] == ""
+
+    def test_a_report_is_drawn_again_without_the_images(self, done, world, command, tmp_path):
+        moved = tmp_path / "moved"
+        shutil.copytree(done, moved, ignore=shutil.ignore_patterns("*.csv", "*.svg", "*.html"))
+        words = ("experiment", "report", "-o", moved, "--reference", world, "--others", world / "others.csv")
+        assert "report.html" in command(*words).out
+        for path in sorted(done.glob("*.csv")) + [done / "report.html"]:
+            assert path.read_bytes() == (moved / path.name).read_bytes(), path.name
+
+    def test_what_is_incomplete_is_said(self, done, command, tmp_path):
+        moved = tmp_path / "moved"
+        shutil.copytree(done, moved)
+        only_rho = next(
+            path
+            for path in (moved / "rows").glob("*.parquet")
+            if parquet.read_table(path)["algorithm"][0].as_py() == "po:1.0-for-gn"
+        )
+        only_rho.unlink()
+        said = command("experiment", "report", "-o", moved, code=3)
+        assert "rows are missing: rho" in said.err
+
+
+class TestCommand:
+    def test_many_folders_after_one_option(self, world, command, tmp_path):
+        said = command(
+            "experiment", "transfer", "--train", world / "train", world / "test", "--test", world / "test",
+            world / "train", "-o", tmp_path / "x", "--dry-run",
+        )  # fmt: skip
+        assert said.out == "transfer: would fit 8 trials of 1 model, 3 starts an image\n"
+        assert not (tmp_path / "x").exists()
+
+    def test_a_test_folder_without_landmarks(self, world, command, tmp_path):
+        (tmp_path / "bare").mkdir()
+        shutil.copy(world / "test" / "face12.png", tmp_path / "bare")
+        said = command(
+            "experiment",
+            "rho",
+            "--train",
+            world / "train",
+            "--test",
+            tmp_path / "bare",
+            "-o",
+            tmp_path / "o",
+            code=1,
+        )
+        assert "bare: no image has a landmark file beside it to compare fits with." in said.err
+        assert not (tmp_path / "o").exists()
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("rho",), "rho: name at least one folder to train on: --train FOLDER."),
+            (("report", "-o", "nothing"), "nothing: there is no finished experiment here to draw."),
+            (("report", "--train", "x"), "it takes no --train"),
+            (("rho", "--others", "none.csv"), "none.csv: there is no such file."),
+            (("rho", "--settings", "none.toml"), "none.toml: there is no such file."),
+        ],
+    )
+    def test_wrong_use_is_a_sentence(self, words, said, command):
+        assert said in command("experiment", *words, code=1).err
+
+    def test_an_unknown_name_is_refused(self, command):
+        assert "rhoo" in command("experiment", "rhoo", code=2).err
+
+    def test_results_of_others_for_another_set(self, done, command, tmp_path):
+        path = tmp_path / "o.csv"
+        path.write_text("test,method,error\nelsewhere,A,0.1\n")
+        assert "are for 'elsewhere', which was not tested on" in command(
+            "experiment", "report", "-o", done, "--others", path, code=1
+        ).err  # fmt: skip
+
+
+class TestTables:
+    def test_columns_are_asked_for(self, tmp_path):
+        path = tmp_path / "o.csv"
+        path.write_text("method,error\nA,0.1\n")
+        with pytest.raises(ValueError, match="the column 'test' is missing"):
+            read_others(path)
+        path.write_text("test,method,error\nb,A,bad\n")
+        with pytest.raises(ValueError, match="line 2: the error 'bad' is not a number"):
+            read_others(path)
+
+    def test_nothing_is_known_without_a_folder(self, tmp_path):
+        assert read_reference(None) == ({}, {})
+        assert read_others(None) == {}
+        with pytest.raises(ValueError, match="paper_lfpw.csv: there is no such file"):
+            read_reference(tmp_path)
