@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,21 +15,6 @@ from pliant.cli.options import DryRun, Jobs, Quiet
 
 if TYPE_CHECKING:
     from pliant.experiments.settings import Settings
-
-
-class Name(StrEnum):
-    """An experiment, all of them, or the report alone."""
-
-    ALGORITHMS = "algorithms"
-    RHO = "rho"
-    ALPHA = "alpha"
-    SAMPLING = "sampling"
-    TRANSFER = "transfer"
-    OBJECTS = "objects"
-    NEWTON = "newton"
-    COMPOSITION = "composition"
-    ALL = "all"
-    REPORT = "report"
 
 
 class ManyFolders(TyperCommand):
@@ -52,13 +36,13 @@ class ManyFolders(TyperCommand):
 
 def experiment(
     name: Annotated[
-        Name,
+        str,
         typer.Argument(
             help="algorithms: all 31. rho: weights of the project-out cost. alpha: asymmetric composition. "
             "sampling: fewer pixels and iterations, farther starts. transfer: each test folder by itself. "
             "objects: cross-validation of each training folder. newton: the sign and the share of the curvature. "
             "composition: exact or not, with a prior or without, affine or splines. all: these eight. report: draw "
-            "again what is in the output folder."
+            "again what is in the output folder.",
         ),
     ],
     train: Annotated[
@@ -102,8 +86,9 @@ def experiment(
 ) -> None:
     """Repeat the paper's experiments on your own images.
 
-    Figures have 95 % intervals, and differences paired tests. Every fit is a row in the folder rows of the output. A run that was stopped goes on where it was when the
-    command is given again, and a finished one only draws its report again. The same seed gives the same rows.
+    Figures have 95 % intervals, and differences paired tests. Every fit is a row in the folder rows of the output.
+    A run that was stopped goes on where it was when the command is given again, and a finished one only draws its
+    report again. The same seed gives the same rows.
     """
     from pliant.experiments.conduct import (
         EXPERIMENTS,
@@ -117,7 +102,9 @@ def experiment(
     # Whatever is wrong with them should be said before hours of fitting.
     read_reference(reference)
     read_others(others)
-    if name is Name.REPORT:
+    if name not in (*EXPERIMENTS, "all", "report"):
+        raise ValueError(f"there is no experiment '{name}'. Known: {', '.join(EXPERIMENTS)}, all, report.")
+    if name == "report":
         if train or test or settings:
             raise ValueError(
                 "report draws what is in the output folder: it takes no --train, --test or --settings."
@@ -134,7 +121,7 @@ def experiment(
             "seed": seed,
         }
         given = {key: value for key, value in given.items() if value is not None and value != []}
-        chosen = list(EXPERIMENTS) if name is Name.ALL else [str(name)]
+        chosen = list(EXPERIMENTS) if name == "all" else [name]
         wanted = {key: settings_for(key, table, given, quick) for key in chosen}
         if dry_run:
             _say_what(wanted)
