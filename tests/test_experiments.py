@@ -188,6 +188,7 @@ class TestNames:
             {"sampling": 0.5},
             {"order": "first-order"},
             {"noise": 0.1},
+            {"tries": 2},
             {"seed": 1},
             {"points": "0-3"},
             {"training": Training(("x",), motion="thin-plate-spline")},
@@ -269,6 +270,20 @@ class TestRuns:
         first = table_of(tmp_path)
         conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
         assert [row for row in table_of(tmp_path) if row["start"] == 0] == first
+
+    def test_more_tries_start_where_one_does_and_end_no_worse(self, folders, tmp_path):
+        for tries in (1, 4):
+            settings = self.settings(folders, noise=0.1, tries=tries, iterations=(8, 4))
+            conduct(tmp_path / str(tries), {"algorithms": settings}, progress=False)
+        one, several = table_of(tmp_path / "1"), table_of(tmp_path / "4")
+
+        def column(rows, name):
+            return [
+                row[name] for row in sorted(rows, key=lambda r: (r["algorithm"], r["number"], r["start"]))
+            ]
+
+        assert column(one, "start_error") == column(several, "start_error")
+        assert np.mean(column(several, "error")) < np.mean(column(one, "error"))
 
     def test_folds_hold_every_image_out_once(self, folders, tmp_path):
         settings = small(objects.Settings, folders, folds=3, algorithms=("po-inv-gn",), starts=1)

@@ -45,6 +45,7 @@ _COLUMNS = {
     "sampling": "float64",
     "order": "string",
     "noise": "float64",
+    "tries": "int32",
     "seed": "int32",
     "points": "string",
     "status": "string",
@@ -112,6 +113,7 @@ def settings_of(trial: Trial) -> dict[str, Any]:
         "sampling": trial.sampling,
         "order": trial.order,
         "noise": trial.noise,
+        "tries": trial.tries,
         "seed": trial.seed,
         "points": trial.points,
     }

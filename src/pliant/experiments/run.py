@@ -20,6 +20,7 @@ from pliant.experiments.trial import Training, Trial
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult
+from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset
 from pliant.model import Model
 from pliant.progress import Advance, Progress
@@ -175,7 +176,7 @@ def _fit(
     model = fitter.model
     subset = point_subset(trial.points, model.landmarks)
     begins = [
-        random_start(model, truth, trial.noise, trial.seed, int(number), start)
+        _begins(model, trial, truth, int(number), start)
         for truth, number in zip(tested.truths, tested.numbers, strict=True)
     ]
     settings = rows.settings_of(trial)
@@ -188,14 +189,22 @@ def _fit(
 
     with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
         fits = (fit for some in pool.map(block, range(0, len(begins), _BLOCK)) for fit in some)
-        every = zip(tested.samples, tested.numbers, tested.truths, fits, strict=True)
-        for sample, number, truth, fit in every:
+        every = zip(tested.samples, tested.numbers, tested.truths, begins, fits, strict=True)
+        for sample, number, truth, begin, fit in every:
             where = {"image": short_name(sample.name), "number": int(number), "start": start}
-            yield {**where, **settings, **_outcome(fit, truth, subset)}
+            yield {**where, **settings, **_outcome(fit, begin[0], truth, subset)}
             advance(fit.status is Status.FAILED)
 
 
-def _outcome(fit: FitResult, truth: Float64, subset: Int32) -> dict[str, Any]:
+def _begins(model: Model, trial: Trial, truth: Float64, number: int, start: int) -> Float64:
+    """The start of an image, and places about it `(tries, v, 2)`: the truth is not looked at for these."""
+    first = random_start(model, truth, trial.noise, trial.seed, number, start)
+    rng = np.random.default_rng([trial.seed, number, start, 1])
+    about = [perturbed(model, first, trial.noise, rng) for _ in range(trial.tries - 1)]
+    return np.array([first, *about])
+
+
+def _outcome(fit: FitResult, start: Float64, truth: Float64, subset: Int32) -> dict[str, Any]:
     size = float(shape_size(truth))
     far = [
         np.linalg.norm(level.points[:, subset] - truth[subset], axis=-1).mean(axis=-1) for level in fit.trace
@@ -203,8 +212,8 @@ def _outcome(fit: FitResult, truth: Float64, subset: Int32) -> dict[str, Any]:
     return {
         "status": str(fit.status),
         "reason": fit.reason,
-        "error": normalised_error(fit.points, truth, subset),
-        "start_error": normalised_error(fit.start, truth, subset),
+        "error": normalised_error(start if fit.status is Status.FAILED else fit.points, truth, subset),
+        "start_error": normalised_error(start, truth, subset),
         "landmark_errors": (np.linalg.norm(fit.points - truth, axis=-1) / size).tolist(),
         "cost": fit.cost,
         "costs": [level.costs.tolist() for level in fit.trace],

@@ -42,6 +42,7 @@ class Settings:
     points: str = "all"
     noise: float = 0.05
     starts: int = sized(3, 1)
+    tries: int = 1
     seed: int = 0
     iterations: tuple[int, ...] = (24, 16)
     most_train: int = sized(0, 200)
@@ -69,6 +70,7 @@ class Settings:
             "test": self.test,
             "iterations": self.iterations,
             "noise": self.noise,
+            "tries": self.tries,
             "seed": self.seed,
             "points": self.points,
             "most": self.most_test,

@@ -34,8 +34,10 @@ class Training:
 class Trial:
     """One way of fitting a model to the images of a set, from `starts` random starts each.
 
-    The sets of a model that has folds are their own test: what the fold left out is fitted. `label` and `group` are
-    how the experiment calls it, and `value` is what it varies; trials of one label are counted together.
+    With more than one of `tries`, fits also begin at random places about the start, as far from it as it may be
+    from the truth, and the best is kept. The sets of a model that has folds are their own test: what the fold left
+    out is fitted. `label` and `group` are how the experiment calls it, and `value` is what it varies; trials of one
+    label are counted together.
     """
 
     label: str
@@ -46,6 +48,7 @@ class Trial:
     sampling: float = 1.0
     order: str = "exact"
     noise: float = 0.05
+    tries: int = 1
     seed: int = 0
     points: str = "all"
     most: int = 0
