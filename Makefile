@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-slow lint format bench pictures clean
+.PHONY: help setup demo test test-slow lint format bench experiments pictures clean
 
 help:            ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,13 @@ format: $(READY) ## rewrite the code in the house format
 bench: $(READY)  ## run the benchmarks into benchmarks/results.md (real data from ../shared/data if it is there)
 	$(BIN)/python benchmarks/report.py
 
+experiments: $(READY)  ## repeat docs/results on the images in ../shared/data, which takes hours; goes on if stopped
+	@test -d ../shared/data || { echo "the images are not here: ../shared/data"; exit 1; }
+	$(BIN)/pliant experiment all --settings docs/results/experiments.toml --reference ../shared/reference -o experiments
+	$(BIN)/pliant experiment algorithms --settings docs/results/tuned.toml -o experiments/tuned
+
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) demo experiments .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

@@ -34,7 +34,7 @@ from pliant.shape import align, shape_size
 from pliant.threads import cores, one_blas_thread
 
 DEFAULT_ALGORITHM = "ssd:map-asy:0.2-gn-sch"
-"""Chosen on images held out of the training sets: docs/results.md."""
+"""Chosen on images held out of the training sets: docs/results."""
 
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
