@@ -23,7 +23,8 @@ from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.composition import Forward
 from pliant.fitting.method import GaussNewton, Newton
-from pliant.plots import plot_ced, plot_intervals
+from pliant.metrics import BOUNDS
+from pliant.plots import plot_ced, plot_grids
 
 TITLE = "Newton's method and the printed sign"
 
@@ -79,26 +80,27 @@ def report(study: Study) -> Findings:
         if name in study.paper:
             entries.append(((name, "the paper's Newton", None), study.paper[name]))
     parts: list[str | Table | Drawing] = []
-    ways_there = list(dict.fromkeys(trial.label.removeprefix(f"{trial.group}, ") for trial in study.trials))
-    for way in ways_there:
-        values = {
-            name: (
-                summaries[f"{name}, {way}"].values["lt_0.02"],
-                *summaries[f"{name}, {way}"].intervals["lt_0.02"],
-            )
-            for name in study.groups()
-            if f"{name}, {way}" in summaries
-        }
-        theirs = {name: figures["lt_0.02"] for name, figures in study.paper.items()}
-        figure = plot_intervals(
-            values,
-            x="share of fits below 0.02",
-            reference=theirs or None,
-            reference_name="the paper's Newton",
-            limit=1.0,
+    columns = list(dict.fromkeys(trial.label.removeprefix(f"{trial.group}, ") for trial in study.trials))
+    grids = {
+        f"below {bound:g}": np.array(
+            [
+                [_share(summaries.get(f"{name}, {way}"), bound) for way in columns]
+                + ([study.paper.get(name, {}).get(f"lt_{bound}", np.nan)] if study.paper else [])
+                for name in study.groups()
+            ]
         )
-        caption = f"Newton's algorithms, {way}: share of fits below 0.02, with 95 % intervals."
-        parts.append(Drawing(file_name("newton", way), figure, caption))
+        for bound in (BOUNDS[0], BOUNDS[-1])
+    }
+    figure = plot_grids(
+        grids,
+        rows=list(study.groups()),
+        columns=[*columns, *(["the paper"] if study.paper else [])],
+        row_title="algorithm",
+        column_title="method",
+    )
+    parts.append(
+        Drawing("newton_shares", figure, "Share of fits with an error below 0.02 and 0.04, in percent.")
+    )
     for name, labels in study.groups().items():
         errors = {label.removeprefix(f"{name}, "): study.fits[label].errors for label in labels}
         figure = plot_ced(errors, 0.06)
@@ -115,3 +117,7 @@ def report(study: Study) -> Findings:
         if not label.endswith("gauss-newton")
     ]
     return Findings(TITLE, [*parts, paired(study, pairs, "newton_tests")])
+
+
+def _share(found: Summary | None, bound: float) -> float:
+    return np.nan if found is None else found.values[f"lt_{bound}"]
