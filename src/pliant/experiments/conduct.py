@@ -113,7 +113,6 @@ def draw(
         for rows_name, trial in named:
             labels.setdefault(trial.label, []).append((trial, rows_name))
         study = Study(
-            settings=content["settings"],
             trials=[trial for _, trial in named],
             fits={label: rows.read_fits(folder, some) for label, some in labels.items()},
             paper=paper,
@@ -121,7 +120,7 @@ def draw(
             others=read_others(others),
         )
         drawn = experiment.report(study)
-        found[name] = replace(drawn, parts=[study.about(), *drawn.parts])
+        found[name] = replace(drawn, parts=[study.about(), *drawn.parts], settings=content["settings"])
     if not found:
         raise ValueError(f"{folder}: there is no finished experiment here to draw.")
     return findings.write(folder, found), unfinished

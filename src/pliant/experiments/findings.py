@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,6 @@ class Study:
     sampling; `others` are errors of other methods, by test set and name. Each is empty if it was not given.
     """
 
-    settings: Mapping[str, Any]
     trials: Sequence[Trial]
     fits: Mapping[str, Fits]
     paper: Mapping[str, Mapping[str, float]]
@@ -99,10 +98,14 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Findings:
-    """The parts of one experiment's report, in the order of reading: sentences, tables and drawings."""
+    """The parts of one experiment's report, in the order of reading: sentences, tables and drawings.
+
+    The page ends with the `settings`.
+    """
 
     title: str
     parts: Sequence[str | Table | Drawing]
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 _LEAD = (
@@ -197,6 +200,7 @@ def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
                 ]
             else:
                 parts += [report.paragraph(part)]
+        parts.append(report.value_table(found.settings))
         sections.append(report.Section(f"{found.title} ({name})", parts))
     page = folder / "report.html"
     page.write_text(report.page("Experiments", _LEAD, sections), encoding="utf-8")

@@ -37,7 +37,7 @@ class Settings(Shared):
         tuple(entry.name for entry in catalogue() if "-n" in entry.name),
         ("ssd-for-n-sch", "ssd-inv-n-sch", "po-asy-n"),
     )
-    shares: tuple[float, ...] = sized((0.8, 0.5, -1.0), (0.8,))
+    shares: tuple[float, ...] = sized((0.8, -1.0), (0.8,))
 
 
 def plan(settings: Settings) -> list[Trial]:
