@@ -157,9 +157,12 @@ class TestSettings:
     @pytest.mark.parametrize(
         ("values", "said"),
         [
-            ({"noise": "much"}, "noise = 'much'"),
-            ({"scales": ["a"]}, "numbers"),
-            ({"features": 3}, "one value"),
+            ({"noise": "much"}, "noise = 'much': this must be one number."),
+            ({"scales": ["a"]}, r"scales = \['a'\]: this must be a list of numbers."),
+            ({"features": 3}, "features = 3: this must be one text."),
+            ({"starts": 1.5}, "starts = 1.5: this must be one whole number."),
+            ({"most-test": True}, "most-test = True: this must be one whole number."),
+            ({"test": []}, "a list of texts"),
         ],
     )
     def test_a_wrong_value_is_a_sentence(self, values, said):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -129,27 +129,21 @@ def _check_keys(where: str, given: Mapping[str, Any], kind: type[Settings]) -> N
 
 
 def _typed(one: Field[Any], value: Any) -> Any:
-    """A value as the dataclass wants it: one where a tuple is meant is a tuple of one."""
-    assert one.default is not MISSING
-    usual = one.default
-    several = value if isinstance(value, (list, tuple)) else (value,)
-    if isinstance(usual, tuple):
-        kinds = {type(item) for item in usual} or {str}
-        numbers = kinds <= {int, float}
-        if not several or any(isinstance(item, (int, float)) is not numbers for item in several):
-            meant = "numbers" if numbers else "texts"
-            raise ValueError(f"{one.name.replace('_', '-')} = {value!r}: this must be {meant}.")
-        return (
-            tuple(float(item) for item in several)
-            if kinds == {float} and one.name in _FLOATS
-            else tuple(several)
-        )
-    if len(several) != 1 or isinstance(several[0], (bool, str)) is not isinstance(usual, (bool, str)):
+    """A value as the dataclass wants it; one where several are meant is a tuple of one."""
+    several = list(value) if isinstance(value, (list, tuple)) else [value]
+    kind = str(one.type).removeprefix("tuple[").removesuffix(", ...]")
+    fits = {
+        "str": lambda item: isinstance(item, str),
+        "bool": lambda item: isinstance(item, bool),
+        "int": lambda item: isinstance(item, int) and not isinstance(item, bool),
+    }.get(kind, lambda item: isinstance(item, (int, float)) and not isinstance(item, bool))
+    many = kind != one.type
+    if not several or not all(map(fits, several)) or (len(several) > 1 and not many):
+        words = {"str": "text", "bool": "true or false", "int": "whole number"}.get(kind, "number")
         raise ValueError(
-            f"{one.name.replace('_', '-')} = {value!r}: this must be one value, such as {usual!r}."
+            f"{one.name.replace('_', '-')} = {value!r}: this must be {'a list of ' if many else 'one '}{words}"
+            f"{'s' if many else ''}."
         )
-    return type(usual)(several[0])
-
-
-_FLOATS = {"scales", "weights", "alphas", "samplings", "noises", "shares"}
-"""Settings that are never counts: a whole number among them is one that was written without a point."""
+    # A count of modes and a share of the variance are told apart by the point: they stay as they were written.
+    typed = [float(item) for item in several] if kind == "float" else several
+    return tuple(typed) if many else typed[0]
