@@ -19,6 +19,22 @@ def dataset() -> Dataset:
 
 
 @pytest.fixture(scope="session")
+def face_folders(dataset: Dataset, tmp_path_factory):
+    """The same faces as files, fourteen in a folder train and seven in a folder test: where these two are."""
+    import PIL.Image
+
+    from pliant.data.formats import write_landmarks
+
+    root = tmp_path_factory.mktemp("faces")
+    for number, sample in enumerate(dataset[:21]):
+        folder = root / ("train" if number < 14 else "test")
+        folder.mkdir(exist_ok=True)
+        PIL.Image.fromarray(sample.image()).save(folder / f"face{number}.png")
+        write_landmarks(folder / f"face{number}.pts", sample.points())
+    return root
+
+
+@pytest.fixture(scope="session")
 def model(dataset: Dataset) -> Model:
     return train(dataset, size=40, shape_modes=(2, 5), licence="synthetic")
 

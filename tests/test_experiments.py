@@ -22,20 +22,10 @@ SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
 KINDS = {name: experiment.Settings for name, experiment in EXPERIMENTS.items()}
 
 
-@pytest.fixture(scope="module")
-def folders(dataset, tmp_path_factory):
-    """Fourteen faces to train on and seven to test on, as files."""
-    root = tmp_path_factory.mktemp("faces")
-    for number, sample in enumerate(dataset[:21]):
-        folder = root / ("train" if number < 14 else "test")
-        folder.mkdir(exist_ok=True)
-        PIL.Image.fromarray(sample.image()).save(folder / f"face{number}.png")
-        write_landmarks(folder / f"face{number}.pts", sample.points())
-    return root
-
-
-def small(kind, folders, **changes):
-    return kind(**{**SMALL, "train": (str(folders / "train"),), "test": (str(folders / "test"),), **changes})
+def small(kind, face_folders, **changes):
+    return kind(
+        **{**SMALL, "train": (str(face_folders / "train"),), "test": (str(face_folders / "test"),), **changes}
+    )
 
 
 def table_of(folder):
@@ -212,20 +202,20 @@ class TestNames:
 class TestRuns:
     names = ("po-inv-gn", "ssd-asy-gn-sch")
 
-    def settings(self, folders, **changes):
-        return small(algorithms.Settings, folders, algorithms=self.names, **changes)
+    def settings(self, face_folders, **changes):
+        return small(algorithms.Settings, face_folders, algorithms=self.names, **changes)
 
-    def test_the_same_seed_gives_the_same_rows(self, folders, tmp_path):
+    def test_the_same_seed_gives_the_same_rows(self, face_folders, tmp_path):
         for name, jobs in (("a", 1), ("b", 2)):
-            conduct(tmp_path / name, {"algorithms": self.settings(folders)}, jobs=jobs, progress=False)
+            conduct(tmp_path / name, {"algorithms": self.settings(face_folders)}, jobs=jobs, progress=False)
         first = table_of(tmp_path / "a")
         assert first == table_of(tmp_path / "b")
         assert len(first) == 2 * 2 * 7
-        conduct(tmp_path / "c", {"algorithms": self.settings(folders, seed=1)}, progress=False)
+        conduct(tmp_path / "c", {"algorithms": self.settings(face_folders, seed=1)}, progress=False)
         assert first != table_of(tmp_path / "c")
 
-    def test_rows_say_how_a_fit_went(self, folders, tmp_path):
-        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+    def test_rows_say_how_a_fit_went(self, face_folders, tmp_path):
+        conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
         for row in table_of(tmp_path):
             assert [len(level) for level in row["costs"]] == [len(level) for level in row["errors"]]
             assert len(row["costs"][0]) <= 4
@@ -236,8 +226,8 @@ class TestRuns:
             assert row["test"].endswith("/test")
             assert row["status"]
 
-    def test_a_stopped_run_goes_on(self, folders, tmp_path, monkeypatch):
-        conduct(tmp_path / "whole", {"algorithms": self.settings(folders)}, progress=False)
+    def test_a_stopped_run_goes_on(self, face_folders, tmp_path, monkeypatch):
+        conduct(tmp_path / "whole", {"algorithms": self.settings(face_folders)}, progress=False)
         write, written = rows.write_rows, []
 
         def stop_after_three(path, some):
@@ -248,35 +238,35 @@ class TestRuns:
 
         monkeypatch.setattr(rows, "write_rows", stop_after_three)
         with pytest.raises(KeyboardInterrupt):
-            conduct(tmp_path / "cut", {"algorithms": self.settings(folders)}, progress=False)
+            conduct(tmp_path / "cut", {"algorithms": self.settings(face_folders)}, progress=False)
         with pytest.raises(ValueError, match="no finished experiment"):
             draw(tmp_path / "cut")
         before = {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
         monkeypatch.setattr(rows, "write_rows", write)
-        conduct(tmp_path / "cut", {"algorithms": self.settings(folders)}, progress=False)
+        conduct(tmp_path / "cut", {"algorithms": self.settings(face_folders)}, progress=False)
         assert table_of(tmp_path / "cut") == table_of(tmp_path / "whole")
         assert before == {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
 
-    def test_what_is_there_is_neither_trained_nor_fitted_again(self, folders, tmp_path, monkeypatch):
-        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+    def test_what_is_there_is_neither_trained_nor_fitted_again(self, face_folders, tmp_path, monkeypatch):
+        conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
         monkeypatch.setattr(running, "train_model", None)
-        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+        conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
         # Another experiment has these fits in common with the first.
         conduct(
             tmp_path,
-            {"rho": small(rho.Settings, folders, algorithms=("po-inv-gn",), weights=(0.5,))},
+            {"rho": small(rho.Settings, face_folders, algorithms=("po-inv-gn",), weights=(0.5,))},
             progress=False,
         )
 
-    def test_more_starts_keep_the_first_ones(self, folders, tmp_path):
-        conduct(tmp_path, {"algorithms": self.settings(folders, starts=1)}, progress=False)
+    def test_more_starts_keep_the_first_ones(self, face_folders, tmp_path):
+        conduct(tmp_path, {"algorithms": self.settings(face_folders, starts=1)}, progress=False)
         first = table_of(tmp_path)
-        conduct(tmp_path, {"algorithms": self.settings(folders)}, progress=False)
+        conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
         assert [row for row in table_of(tmp_path) if row["start"] == 0] == first
 
-    def test_more_tries_start_where_one_does_and_end_no_worse(self, folders, tmp_path):
+    def test_more_tries_start_where_one_does_and_end_no_worse(self, face_folders, tmp_path):
         for tries in (1, 4):
-            settings = self.settings(folders, noise=0.1, tries=tries, iterations=(8, 4))
+            settings = self.settings(face_folders, noise=0.1, tries=tries, iterations=(8, 4))
             conduct(tmp_path / str(tries), {"algorithms": settings}, progress=False)
         one, several = table_of(tmp_path / "1"), table_of(tmp_path / "4")
 
@@ -288,8 +278,8 @@ class TestRuns:
         assert column(one, "start_error") == column(several, "start_error")
         assert np.mean(column(several, "error")) < np.mean(column(one, "error"))
 
-    def test_folds_hold_every_image_out_once(self, folders, tmp_path):
-        settings = small(objects.Settings, folders, folds=3, algorithms=("po-inv-gn",), starts=1)
+    def test_folds_hold_every_image_out_once(self, face_folders, tmp_path):
+        settings = small(objects.Settings, face_folders, folds=3, algorithms=("po-inv-gn",), starts=1)
         with Progress(False) as bar:
             data = Data(1, bar)
             tested = []
@@ -302,15 +292,15 @@ class TestRuns:
         assert Counter(tested).most_common(1)[0][1] == 1
         assert len(tested) == 14
 
-    def test_fewer_images_are_taken_evenly_and_keep_their_starts(self, folders, tmp_path):
-        conduct(tmp_path / "all", {"algorithms": self.settings(folders)}, progress=False)
-        conduct(tmp_path / "few", {"algorithms": self.settings(folders, most_test=3)}, progress=False)
+    def test_fewer_images_are_taken_evenly_and_keep_their_starts(self, face_folders, tmp_path):
+        conduct(tmp_path / "all", {"algorithms": self.settings(face_folders)}, progress=False)
+        conduct(tmp_path / "few", {"algorithms": self.settings(face_folders, most_test=3)}, progress=False)
         few = [row for row in table_of(tmp_path / "few") if row["algorithm"] == "po-inv-gn"]
         assert {row["number"] for row in few} == {0, 3, 6}
         starts = {(row["number"], row["start"]): row["start_error"] for row in table_of(tmp_path / "all")}
         assert all(starts[row["number"], row["start"]] == row["start_error"] for row in few)
 
-    def test_sets_that_do_not_fit_together_are_a_sentence(self, folders, tmp_path, dataset):
+    def test_sets_that_do_not_fit_together_are_a_sentence(self, face_folders, tmp_path, dataset):
         other = tmp_path / "other"
         other.mkdir()
         for number, sample in enumerate(dataset[:3]):
@@ -318,12 +308,16 @@ class TestRuns:
             write_landmarks(other / f"{number}.pts", sample.points()[:20])
         with pytest.raises(ValueError, match="has 20 landmarks, and .* has 68"):
             conduct(
-                tmp_path / "o", {"algorithms": self.settings(folders, test=(str(other),))}, progress=False
+                tmp_path / "o",
+                {"algorithms": self.settings(face_folders, test=(str(other),))},
+                progress=False,
             )
         for path in other.glob("*.pts"):
             path.unlink()
         with pytest.raises(ValueError, match="other: no image has a landmark file"):
             conduct(
-                tmp_path / "o", {"algorithms": self.settings(folders, test=(str(other),))}, progress=False
+                tmp_path / "o",
+                {"algorithms": self.settings(face_folders, test=(str(other),))},
+                progress=False,
             )
         assert not plan_of(tmp_path / "o", "algorithms").exists()

@@ -12,6 +12,7 @@ from pliant.experiments.findings import (
     FIGURES,
     Drawing,
     Findings,
+    Part,
     Study,
     Table,
     error_table,
@@ -62,7 +63,7 @@ def report(study: Study) -> Findings:
     summaries, start = study.summaries(), study.start()
     every = {"initialization": start, **summaries}
     plain = [[label, *figures_of(one), ""] for label, one in every.items()]
-    parts: list[str | Table | Drawing] = [
+    parts: list[Part] = [
         Table("algorithms", ("algorithm", *FIGURES, "note"), plain, page=((), ())),
         error_table(
             "algorithms_intervals", ("algorithm",), [((label,), one) for label, one in every.items()]
@@ -76,8 +77,8 @@ def report(study: Study) -> Findings:
     return Findings(TITLE, [*parts, *([paired(study, pairs, "algorithms_tests")] if pairs else [])])
 
 
-def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[str | Table | Drawing]:
-    parts: list[str | Table | Drawing] = []
+def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[Part]:
+    parts: list[Part] = []
     known = [label for label in every if label in study.paper]
     if known:
         both = [
@@ -121,13 +122,13 @@ def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[str | Ta
 _TITLES = (*(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median")
 
 
-def _group(group: str, fits: dict[str, Fits], iterations: tuple[int, ...]) -> list[str | Table | Drawing]:
+def _group(group: str, fits: dict[str, Fits], iterations: tuple[int, ...]) -> list[Part]:
     """The four figures that the paper has for a group."""
     first = next(iter(fits.values()))
     errors = {"start": first.start_errors, **{label: some.errors for label, some in fits.items()}}
     courses = {label: mean_course(some) for label, some in fits.items()}
     begun = [sum(iterations[:level]) for level in range(1, len(iterations))]
-    parts: list[str | Table | Drawing] = [
+    parts: list[Part] = [
         Drawing(
             file_name("algorithms", group, "ced"),
             plot_ced(errors, 0.06),

@@ -9,8 +9,8 @@ import numpy as np
 from pliant.experiments.findings import (
     Drawing,
     Findings,
+    Part,
     Study,
-    Table,
     error_table,
     file_name,
     paired,
@@ -62,7 +62,7 @@ def with_prior(name: str, prior: str) -> str:
 
 def report(study: Study) -> Findings:
     summaries = study.summaries()
-    parts: list[str | Table | Drawing] = []
+    parts: list[Part] = []
     for group, labels in study.groups().items():
         errors = {_short(label): study.fits[label].errors for label in labels}
         name = file_name("composition", group, "ced")

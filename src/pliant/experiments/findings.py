@@ -96,6 +96,9 @@ class Drawing:
     caption: str
 
 
+Part = str | Table | Drawing
+
+
 @dataclass(frozen=True)
 class Findings:
     """The parts of one experiment's report, in the order of reading: sentences, tables and drawings.
@@ -104,7 +107,7 @@ class Findings:
     """
 
     title: str
-    parts: Sequence[str | Table | Drawing]
+    parts: Sequence[Part]
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 from pliant.experiments.findings import (
     Drawing,
     Findings,
+    Part,
     Study,
-    Table,
     error_table,
     file_name,
     paired,
@@ -79,7 +79,7 @@ def report(study: Study) -> Findings:
             entries.append(((name, label.removeprefix(f"{name}, "), lost), summaries[label]))
         if name in study.paper:
             entries.append(((name, "the paper's Newton", None), study.paper[name]))
-    parts: list[str | Table | Drawing] = []
+    parts: list[Part] = []
     columns = list(dict.fromkeys(trial.label.removeprefix(f"{trial.group}, ") for trial in study.trials))
     grids = {
         f"below {bound:g}": np.array(

@@ -11,6 +11,7 @@ from pliant.experiments.findings import (
     SHARES,
     Drawing,
     Findings,
+    Part,
     Study,
     Table,
     error_table,
@@ -69,7 +70,7 @@ def report(study: Study) -> Findings:
     found = {
         (trial.group, trial.sampling, trial.noise): summaries[trial.label].values for trial in study.trials
     }
-    parts: list[str | Table | Drawing] = []
+    parts: list[Part] = []
     for share, bound in zip(SHARES, BOUNDS, strict=True):
         grids = {
             group: np.array(

@@ -8,6 +8,7 @@ from pliant.experiments.findings import (
     SHARES,
     Drawing,
     Findings,
+    Part,
     Study,
     Table,
     error_table,
@@ -41,7 +42,7 @@ def sweep_report(study: Study, name: str, title: str, symbol: str, usual: float)
         shares[group] = np.array([[one.values[share] for share in SHARES] for one in found])
         bands[group] = np.array([[one.intervals[share] for share in SHARES] for one in found])
     figure = plot_shares(known, shares, bounds=BOUNDS, x=symbol, intervals=bands)
-    parts: list[str | Table | Drawing] = [
+    parts: list[Part] = [
         Drawing(
             f"{name}_shares", figure, f"Share of fits below each error against {symbol}, with 95 % intervals."
         ),

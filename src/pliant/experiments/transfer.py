@@ -11,8 +11,8 @@ from pliant.data.loading import short_name
 from pliant.experiments.findings import (
     Drawing,
     Findings,
+    Part,
     Study,
-    Table,
     error_table,
     file_name,
     paired,
@@ -73,7 +73,7 @@ def grouped_report(
     study: Study, name: str, title: str, others: Mapping[str, Mapping[str, Floats]]
 ) -> Findings:
     """Curves and a table for each group: a test set, or an object. `others` are errors of other methods."""
-    parts: list[str | Table | Drawing] = []
+    parts: list[Part] = []
     entries: list[tuple[tuple[str, str], Summary | dict[str, float]]] = []
     pairs: list[tuple[str, str]] = []
     for group, labels in study.groups().items():
