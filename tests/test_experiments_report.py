@@ -21,7 +21,6 @@ SETTINGS = """
 size = 40
 shape-modes = [2, 5]
 iterations = [3, 2]
-most-test = 6
 
 [experiment.objects]
 folds = 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -27,6 +28,7 @@ from pliant.experiments.statistics import Summary
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.cost import SSD
+from pliant.fitting.loop import Status
 from pliant.fitting.method import GaussNewton, Newton, Schur, Wiberg
 from pliant.metrics import BOUNDS
 from pliant.plots import plot_ced, plot_courses, plot_intervals
@@ -62,7 +64,8 @@ def group_of(name: str) -> str:
 def report(study: Study) -> Findings:
     summaries, start = study.summaries(), study.start()
     every = {"initialization": start, **summaries}
-    plain = [[label, *figures_of(one), ""] for label, one in every.items()]
+    notes = {label: _note(fits) for label, fits in study.fits.items()}
+    plain = [[label, *figures_of(one), notes.get(label, "")] for label, one in every.items()]
     parts: list[Part] = [
         Table("algorithms", ("algorithm", *FIGURES, "note"), plain, page=((), ())),
         error_table(
@@ -75,6 +78,12 @@ def report(study: Study) -> Findings:
         parts += _group(group, fits, study.trial(labels[0]).iterations)
     pairs = pairs_of(list(study.fits))
     return Findings(TITLE, [*parts, *([paired(study, pairs, "algorithms_tests")] if pairs else [])])
+
+
+def _note(fits: Fits) -> str:
+    """How many fits did not end as fits should."""
+    odd = [status for status in fits.statuses if status not in (Status.CONVERGED, Status.ITERATIONS)]
+    return ", ".join(f"{count} {status}" for status, count in Counter(odd).most_common())
 
 
 def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[Part]:
