@@ -92,6 +92,7 @@ class TestPlans:
             "gauss-newton": "po-inv-gn",
             "derived": "po-inv-n",
             "printed": "po-inv-n:printed",
+            "turned": "po-inv-n:turned",
             "safe": "po-inv-n:safe",
             "0.5 of derived": "po-inv-n:0.5",
         }

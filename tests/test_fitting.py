@@ -237,8 +237,8 @@ class TestProperties:
             assert_allclose(none, plain, atol=1e-3)
             assert np.abs(some - plain).max() > 0.01
             assert np.abs(some - whole).max() > 0.01
-        assert_allclose(points("po-inv-n:-1"), points("po-inv-n:printed"), atol=1e-9)
-        assert np.abs(points("po-inv-n:-1") - points("po-inv-n")).max() > 0.01
+        assert_allclose(points("po-inv-n:turned"), points("po-inv-n:printed"), atol=1e-9)
+        assert np.abs(points("po-inv-n:turned") - points("po-inv-n")).max() > 0.01
 
     def test_no_share_asks_for_no_curvature(self, plain):
         for name, other in (("ssd-bid-n:0-sch", "ssd-bid-gn-sch"), ("po-for-n:printed:0", "po-for-gn")):

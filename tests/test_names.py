@@ -39,8 +39,8 @@ class TestNames:
         assert Algorithm.parse(str(algorithm)) == algorithm
 
     @given(
-        st.floats(-1, 1),
-        st.sampled_from(["derived", "printed"]),
+        st.floats(0, 1),
+        st.sampled_from(["derived", "printed", "turned"]),
         st.sampled_from([Schur(), Dense(), Alternated(), Alternated(3, joint=True)]),
         st.sampled_from([SSD("map"), ProjectOut(1e-05)]),
     )
@@ -52,9 +52,9 @@ class TestNames:
         ("name", "method", "written"),
         [
             ("ssd-for-n:0.25-sch", Newton(share=0.25), "ssd-for-n:0.25-sch"),
-            ("ssd-for-n:-1e-05-alt:2", Newton(Alternated(2), share=-1e-05), "ssd-for-n:-1e-05-alt:2"),
+            ("ssd-for-n:1e-05-alt:2", Newton(Alternated(2), share=1e-05), "ssd-for-n:1e-05-alt:2"),
             ("ssd-inv-n:printed:.5-sch", Newton(variant="printed", share=0.5), "ssd-inv-n:printed:0.5-sch"),
-            ("po-for-n:-1", Newton(share=-1.0), "po-for-n:-1.0"),
+            ("po-for-n:turned:1", Newton(variant="turned"), "po-for-n:turned"),
             ("po-for-n:1", Newton(), "po-for-n"),
             ("po-inv-n:printed", Newton(variant="printed", share=1.0), "po-inv-n:printed"),
             ("po-inv-n:safe:1", Newton(variant="safe"), "po-inv-n:safe"),
@@ -76,7 +76,7 @@ class TestNames:
             ("ssd-asy:2-gn-sch", "alpha = 2"),
             ("ssd-inv-gn-alt:0", "at least one"),
             ("ssd-inv-w-alt", "no algorithm"),
-            ("ssd-for-n:1.5-sch", "share = 1.5: the share of the curvature lies between -1 and 1"),
+            ("ssd-for-n:1.5-sch", "share = 1.5: the share of the curvature lies between 0 and 1"),
             ("po-for-n:-2", "share = -2.0"),
             ("po-for-n:nan", "share = nan"),
             ("ssd-inv-n:safe:0.5-sch", "share = 0.5: newton-safe bounds the whole curvature"),

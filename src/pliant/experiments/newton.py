@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pliant.arrays import Float64
 from pliant.experiments.findings import (
     Drawing,
     Findings,
     Part,
     Study,
+    Table,
     error_table,
     file_name,
     paired,
@@ -31,17 +33,17 @@ TITLE = "Newton's method and the printed sign"
 
 @dataclass(frozen=True)
 class Settings(Shared):
-    """`shares` of the derived curvature are tried as well: 1 is all of it, and below 0 its sign is turned."""
+    """`shares` of the derived curvature are tried as well; 1 is all of it."""
 
     algorithms: tuple[str, ...] = sized(
         tuple(entry.name for entry in catalogue() if "-n" in entry.name),
         ("ssd-for-n-sch", "ssd-inv-n-sch", "po-asy-n"),
     )
-    shares: tuple[float, ...] = sized((0.8, -1.0), (0.8,))
+    shares: tuple[float, ...] = (0.8,)
 
 
 def plan(settings: Settings) -> list[Trial]:
-    """For each algorithm Gauss-Newton, Newton as derived, as printed and made safe, and with shares of it."""
+    """For each algorithm Gauss-Newton, and Newton as derived, as printed, turned, made safe, and shares of it."""
     return [
         settings.trial(f"{name}, {way}", algorithm, group=name)
         for name in settings.algorithms
@@ -60,6 +62,7 @@ def ways(name: str, shares: tuple[float, ...]) -> dict[str, str]:
     if not isinstance(algorithm.composition, Forward):
         # Without a curvature of the model, nothing is printed with another sign.
         methods["printed"] = Newton(method.strategy, "printed")
+    methods["turned"] = Newton(method.strategy, "turned")
     methods["safe"] = Newton(method.strategy, "safe")
     for share in shares:
         methods[f"{share:g} of derived"] = Newton(method.strategy, "derived", share)
@@ -101,6 +104,7 @@ def report(study: Study) -> Findings:
     parts.append(
         Drawing("newton_shares", figure, "Share of fits with an error below 0.02 and 0.04, in percent.")
     )
+    parts += _ratios(study, summaries, columns)
     for name, labels in study.groups().items():
         errors = {label.removeprefix(f"{name}, "): study.fits[label].errors for label in labels}
         figure = plot_ced(errors, 0.06)
@@ -121,3 +125,41 @@ def report(study: Study) -> Findings:
 
 def _share(found: Summary | None, bound: float) -> float:
     return np.nan if found is None else found.values[f"lt_{bound}"]
+
+
+def _ratios(study: Study, summaries: Mapping[str, Summary], ways: list[str]) -> list[Part]:
+    """How much of Gauss-Newton's share below 0.02 each way keeps, beside what the paper's Newton keeps of its own."""
+    bound = f"lt_{BOUNDS[0]}"
+    kept: list[list[float]] = []
+    names = []
+    for name in study.groups():
+        gauss_newton = study.trial(f"{name}, gauss-newton").algorithm
+        if name in study.paper and gauss_newton in study.paper:
+            whole = summaries[f"{name}, gauss-newton"].values[bound]
+            theirs = study.paper[name][bound] / study.paper[gauss_newton][bound]
+            some = [
+                _share(summaries.get(f"{name}, {way}"), BOUNDS[0]) / whole if whole else np.nan
+                for way in ways
+            ]
+            kept.append([theirs, *some])
+            names.append(name)
+    if len(kept) < 3:
+        return []
+    table = np.array(kept)
+    agreement = [_rank_correlation(table[:, 0], column) for column in table.T[1:]]
+    rows: list[list[object]] = [[name, *row] for name, row in zip(names, kept, strict=True)]
+    rows.append(["rank correlation with the paper", None, *agreement])
+    caption = (
+        "The share of fits below 0.02 as a part of Gauss-Newton's, in the paper and with every way, and how well the "
+        "order of the algorithms agrees (Spearman)."
+    )
+    return [Table("newton_kept", ("algorithm", "the paper", *ways), rows, caption)]
+
+
+def _rank_correlation(first: Float64, second: Float64) -> float | None:
+    from scipy.stats import spearmanr
+
+    known = np.isfinite(first) & np.isfinite(second)
+    if known.sum() < 3 or not np.ptp(second[known]):
+        return None
+    return float(spearmanr(first[known], second[known]).statistic)

@@ -3,7 +3,7 @@
 A name is those three, joined by hyphens: `po-asy-gn`, `ssd-bid-n-alt`. What differs from the default stands
 behind a colon: `po:0-asy:0.2-gn` (rho 0, alpha 0.2), `ssd:map-inv-gn-alt:3` (prior, three sweeps),
 `ssd-inv-n:safe-sch`, `ssd-bid-gn-alt:1:joint`, `ssd-inv-gn-den`. Newton's method with a share of its curvature
-is `ssd-for-n:0.25-sch`, `ssd-inv-n:printed:0.5-sch` or, with the sign turned, `po-for-n:-1.0`.
+is `ssd-for-n:0.25-sch` or `ssd-inv-n:printed:0.5-sch`, and with its sign turned `po-for-n:turned`.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _method(name: str, options: list[str], strategy: Strategy) -> Method:
     match name, options:
         case "gn", []:
             return GaussNewton(strategy)
-        case "n", ["safe" | "printed" as variant, *share] if len(share) <= 1:
+        case "n", ["safe" | "printed" | "turned" as variant, *share] if len(share) <= 1:
             return Newton(strategy, cast(Variant, variant), *map(_number, share))
         case "n", share if len(share) <= 1:
             return Newton(strategy, "derived", *map(_number, share))

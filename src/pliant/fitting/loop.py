@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -228,10 +228,10 @@ def _increments(problem: Problem, system: System, p: Float64, c: Float64) -> tup
         jacobian = update_jacobian(problem.motion, problem.shape, p)
     if not isinstance(method, Newton) or method.share == 0:
         return solve(method, quadratic(system, weights, composition, p, c, jacobian))
-    curved: Literal["derived", "printed"] = "printed" if method.variant == "printed" else "derived"
-    model = quadratic(system, weights, composition, p, c, jacobian, curved, method.share)
     if method.variant != "safe":
-        return solve(method, model)
+        curved = quadratic(system, weights, composition, p, c, jacobian, method.variant, method.share)
+        return solve(method, curved)
+    model = quadratic(system, weights, composition, p, c, jacobian, "derived")
     return solve(method, model, quadratic(system, weights, composition, p, c, jacobian))
 
 

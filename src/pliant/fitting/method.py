@@ -65,7 +65,7 @@ class GaussNewton:
     strategy: Strategy = Schur()
 
 
-Variant = Literal["derived", "printed", "safe"]
+Variant = Literal["derived", "printed", "turned", "safe"]
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class Newton:
     """The cost is expanded to second order (section 3.3.2).
 
     `derived` is what differentiation gives; `printed` is what the paper's tables say (the model's curvature
-    with a plus, no JA'r); `safe` is Gauss-Newton with the derived curvature, bounded below by half of its own
+    with a plus, no JA'r); `turned` has both signs turned, as if the residual had been subtracted the other way
+    round, and no JA'r either; `safe` is Gauss-Newton with the derived curvature, bounded below by half of its own
     Hessian in every direction, so that no step is more than twice as long as that of Gauss-Newton.
 
-    `share` is how much of the curvature is taken: 1 is all of it, 0 is Gauss-Newton, and a negative one has its
-    sign turned, as if the residual had been subtracted the other way round.
+    `share` is how much of the curvature is taken: 1 is all of it, and 0 is Gauss-Newton.
     """
 
     strategy: Strategy = Schur()
@@ -85,12 +85,12 @@ class Newton:
     share: float = 1.0
 
     def __post_init__(self) -> None:
-        if not -1 <= self.share <= 1:
-            raise ValueError(f"share = {self.share!r}: the share of the curvature lies between -1 and 1.")
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share = {self.share!r}: the share of the curvature lies between 0 and 1.")
         if self.variant == "safe" and self.share != 1:
             raise ValueError(
                 f"share = {self.share!r}: newton-safe bounds the whole curvature by itself. "
-                "Leave out the share, or take the variant derived or printed."
+                "Leave out the share, or take another variant."
             )
 
 
@@ -124,7 +124,7 @@ def quadratic(
     shape_parameters: Float64,
     appearance_parameters: Float64,
     update_jacobian: Float64 | None = None,
-    curvature: Literal["none", "derived", "printed"] = "none",
+    curvature: Literal["none", "derived", "printed", "turned"] = "none",
     share: float = 1.0,
 ) -> Quadratic:
     """The quadratic model of a cost in the unknowns of a composition.
@@ -172,6 +172,8 @@ def _curvature(system: System, T: Float64, sign: str) -> Float64:
         raise ValueError("this kernel was not asked for the curvature that Newton's method needs.")
     if sign == "derived":
         return _between(T, image, None, -model)
+    if sign == "turned":
+        return _between(T, -image, None, model)
     # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (appendix B).
     return _between(np.sqrt(np.abs(T)), image, None, model)
 
