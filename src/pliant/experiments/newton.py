@@ -128,7 +128,7 @@ def _share(found: Summary | None, bound: float) -> float:
 
 
 def _ratios(study: Study, summaries: Mapping[str, Summary], ways: list[str]) -> list[Part]:
-    """How much of Gauss-Newton's share below 0.02 each way keeps, beside what the paper's Newton keeps of its own."""
+    """How much of Gauss-Newton's share below 0.02 each way keeps, beside what the paper's Newton keeps."""
     bound = f"lt_{BOUNDS[0]}"
     kept: list[list[float]] = []
     names = []
@@ -150,8 +150,8 @@ def _ratios(study: Study, summaries: Mapping[str, Summary], ways: list[str]) -> 
     rows: list[list[object]] = [[name, *row] for name, row in zip(names, kept, strict=True)]
     rows.append(["rank correlation with the paper", None, *agreement])
     caption = (
-        "The share of fits below 0.02 as a part of Gauss-Newton's, in the paper and with every way, and how well the "
-        "order of the algorithms agrees (Spearman)."
+        "The share of fits below 0.02 as a part of Gauss-Newton's, in the paper and with every way, and how well "
+        "the order of the algorithms agrees (Spearman)."
     )
     return [Table("newton_kept", ("algorithm", "the paper", *ways), rows, caption)]
 
