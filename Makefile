@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 .PHONY: help setup demo test test-slow lint format bench experiments pictures clean
 
 help:            ## say what each target does
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## make .venv with pliant and its development tools
 
@@ -43,6 +43,7 @@ experiments: $(READY)  ## repeat docs/results on the images in ../shared/data, w
 	@test -d ../shared/data || { echo "the images are not here: ../shared/data"; exit 1; }
 	$(BIN)/pliant experiment all --settings docs/results/experiments.toml --reference ../shared/reference -o experiments
 	$(BIN)/pliant experiment algorithms --settings docs/results/tuned.toml -o experiments/tuned
+	$(BIN)/pliant experiment composition --settings docs/results/splines.toml -o experiments/splines
 
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py
