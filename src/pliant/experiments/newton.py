@@ -84,26 +84,21 @@ def report(study: Study) -> Findings:
             entries.append(((name, "the paper's Newton", None), study.paper[name]))
     parts: list[Part] = []
     columns = list(dict.fromkeys(trial.label.removeprefix(f"{trial.group}, ") for trial in study.trials))
-    grids = {
-        f"below {bound:g}": np.array(
-            [
-                [_share(summaries.get(f"{name}, {way}"), bound) for way in columns]
-                + ([study.paper.get(name, {}).get(f"lt_{bound}", np.nan)] if study.paper else [])
-                for name in study.groups()
-            ]
+    for bound in (BOUNDS[0], BOUNDS[-1]):
+        grid = [
+            [_share(summaries.get(f"{name}, {way}"), bound) for way in columns]
+            + ([study.paper.get(name, {}).get(f"lt_{bound}", np.nan)] if study.paper else [])
+            for name in study.groups()
+        ]
+        figure = plot_grids(
+            {f"below {bound:g}": np.array(grid)},
+            rows=list(study.groups()),
+            columns=[*columns, *(["the paper"] if study.paper else [])],
+            row_title="algorithm",
+            column_title="method",
         )
-        for bound in (BOUNDS[0], BOUNDS[-1])
-    }
-    figure = plot_grids(
-        grids,
-        rows=list(study.groups()),
-        columns=[*columns, *(["the paper"] if study.paper else [])],
-        row_title="algorithm",
-        column_title="method",
-    )
-    parts.append(
-        Drawing("newton_shares", figure, "Share of fits with an error below 0.02 and 0.04, in percent.")
-    )
+        caption = f"Share of fits with an error below {bound:g}, in percent."
+        parts.append(Drawing(file_name("newton", f"lt_{bound}"), figure, caption))
     parts += _ratios(study, summaries, columns)
     for name, labels in study.groups().items():
         errors = {label.removeprefix(f"{name}, "): study.fits[label].errors for label in labels}
