@@ -131,6 +131,12 @@ class TestStatistics:
             )
         }
 
+    def test_without_such_pairs_each_is_compared_with_each(self):
+        assert algorithms.pairs_of(["po-asy-gn", "ssd:map-asy:0.2-gn-sch"]) == [
+            ("po-asy-gn", "ssd:map-asy:0.2-gn-sch")
+        ]
+        assert algorithms.pairs_of(["po-asy-gn"]) == []
+
 
 @pytest.fixture(scope="module")
 def world(face_folders):

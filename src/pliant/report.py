@@ -247,8 +247,8 @@ _CSS = """
   .wide { overflow-x: auto; }
   table { border-collapse: collapse; font-size: .9rem; }
   th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; }
-  td { overflow-wrap: anywhere; }
-  td:first-child { overflow-wrap: normal; white-space: nowrap; }
+  td { overflow-wrap: break-word; }
+  td:first-child { white-space: nowrap; }
   .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
   @media print { section { break-inside: avoid; } }
 """

@@ -183,7 +183,10 @@ def _mean(courses: Float64) -> Float64:
 
 
 def pairs_of(names: list[str]) -> list[tuple[str, str]]:
-    """What the paper compares: all algorithms of a group, and each method with Gauss-Newton for the same rest."""
+    """What the paper compares: all algorithms of a group, and each method with Gauss-Newton for the same rest.
+
+    Where there is nothing of the kind, each is compared with each.
+    """
     pairs = [pair for pair in combinations(names, 2) if group_of(pair[0]) == group_of(pair[1])]
     for first, second in combinations(names, 2):
         one, other = Algorithm.parse(first), Algorithm.parse(second)
@@ -193,4 +196,4 @@ def pairs_of(names: list[str]) -> list[tuple[str, str]]:
         alike = len(set(strategies)) == 1 and (len(strategies) == 2 or isinstance(strategies[0], Schur))
         if same and alike and isinstance(one.method, GaussNewton) != isinstance(other.method, GaussNewton):
             pairs.append((first, second))
-    return pairs
+    return pairs or list(combinations(names, 2))
