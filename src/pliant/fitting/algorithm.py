@@ -123,7 +123,7 @@ class _Unknown(Exception):
 
 
 def _parse(name: str) -> Algorithm:
-    # The hyphens of a number (1e-05, and -1 behind a colon) do not separate.
+    # The hyphens of a number (1e-05, or a wrong -1 behind a colon) do not separate.
     parts = re.split(r"(?<![0-9]e)(?<!:)-", name.strip().lower())
     if not 3 <= len(parts) <= 4:
         raise _Unknown
