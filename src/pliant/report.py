@@ -69,7 +69,7 @@ def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) ->
 
     Figures with many images are smaller as pixels. The description is for those who cannot see it.
     """
-    content = drawn if isinstance(drawn, bytes) else _rendered(drawn, "svg" if vector else "png")
+    content = drawn if isinstance(drawn, bytes) else rendered(drawn, "svg" if vector else "png")
     kind = _MEDIA.get(content[:4])
     if kind is None:
         raise ValueError(f"the picture '{description}' is neither PNG nor GIF nor SVG.")
@@ -224,9 +224,10 @@ def _is_number(text: str) -> bool:
     return not text or text.rstrip("%").replace(",", "").replace(".", "", 1).isdecimal() or text == "nan"
 
 
-def _rendered(figure: Figure, kind: str) -> bytes:
+def rendered(figure: Figure, kind: str) -> bytes:
+    """The content of a figure's file; the same figure is the same file."""
     buffer = BytesIO()
-    # No date and no random names: the same figure is the same file.
+    # No date and no random names.
     details: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
     with matplotlib.rc_context({"svg.hashsalt": "pliant"}):
         figure.savefig(buffer, format=kind, **details)

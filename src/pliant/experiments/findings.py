@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 from matplotlib.figure import Figure
 
 from pliant import report
@@ -195,12 +194,9 @@ def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
                     parts += [report.paragraph(part.caption)] if part.caption else []
             elif isinstance(part, Drawing):
                 written.append(folder / f"{part.name}.svg")
-                with matplotlib.rc_context({"svg.hashsalt": "pliant"}):
-                    part.figure.savefig(written[-1], metadata={"Date": None})
-                parts += [
-                    report.picture(written[-1].read_bytes(), part.caption),
-                    report.paragraph(part.caption),
-                ]
+                drawn = report.rendered(part.figure, "svg")
+                written[-1].write_bytes(drawn)
+                parts += [report.picture(drawn, part.caption), report.paragraph(part.caption)]
             else:
                 parts += [report.paragraph(part)]
         parts.append(report.value_table(found.settings))

@@ -1,4 +1,4 @@
-"""Experiment 7: what explains the paper's Newton results: the printed sign, the derived one, or the safeguard."""
+"""Experiment 7: which Hessian explains the paper's Newton results: derived, printed, turned, safe, or a share."""
 
 from __future__ import annotations
 
