@@ -1,7 +1,11 @@
 """NumPy's own threads stand back while images are fitted, and come back."""
 
+import subprocess
+import sys
+
 import numpy as np
 
+from pliant import threads
 from pliant.threads import _blas, cores, one_blas_thread
 
 
@@ -35,3 +39,40 @@ def test_whoever_leaves_last_gives_the_threads_back():
     assert blas_threads() == [1] * len(before)
     other.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+_FORKING = """
+import multiprocessing, sys
+import numpy as np
+import pliant
+
+model, image, start = pliant.load(sys.argv[1]), np.load(sys.argv[2]), np.load(sys.argv[3])
+
+def fitted(jobs):
+    return pliant.fit(model, [image], [start], jobs=jobs)[0].points
+
+before = fitted(3)
+with multiprocessing.get_context("fork").Pool(1) as children:
+    for jobs in (3, 1):
+        assert np.allclose(children.apply_async(fitted, [jobs]).get(timeout=60), before, atol=1e-6)
+print("done")
+"""
+
+
+def test_a_forked_child_fits_after_its_parent_did(model, dataset, tmp_path):
+    """As loaders of training data and web servers do it: the parent's threads are not in the child."""
+    model.save(tmp_path / "m.pliant")
+    np.save(tmp_path / "image.npy", dataset[0].image())
+    np.save(tmp_path / "start.npy", dataset[0].points() + 1)
+    files = [str(tmp_path / name) for name in ("m.pliant", "image.npy", "start.npy")]
+    done = subprocess.run(
+        [sys.executable, "-c", _FORKING, *files], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout == "done\n", done.stderr
+
+
+def test_a_lock_that_a_thread_held_is_free_in_a_forked_child():
+    with threads._lock:
+        threads._forget_threads()
+        with one_blas_thread():
+            pass

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from threading import Lock
@@ -35,6 +36,23 @@ def one_blas_thread() -> Iterator[None]:
 
 _lock = Lock()
 _inside: list[Any] = []
+
+
+@cache
+def shared_pool() -> ThreadPoolExecutor:
+    """Threads that stay: to start them takes longer than their share of a pass over the pixels."""
+    return ThreadPoolExecutor(thread_name_prefix="pliant-panels")
+
+
+def _forget_threads() -> None:
+    """A forked child has none of its parent's threads: neither to wait for, nor to give a lock back."""
+    global _lock
+    _lock = Lock()
+    shared_pool.cache_clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)
 
 
 @cache

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +25,7 @@ from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
 from pliant.kernels.system import Needs, System
 from pliant.model import Level
+from pliant.threads import shared_pool
 
 _GROUP = 8
 """Images that share a panel while it is in the cache."""
@@ -201,7 +201,7 @@ class CpuKernel:
         bounds = [0, *map(int, np.searchsorted(layout.starts, middle)), layout.panels]
         own = [sums, *(tuple(np.zeros_like(total) for total in sums) for _ in range(self.jobs - 1))]
         spans = list(pairwise(bounds))
-        others = [_pool().submit(part, spans[k], *own[k]) for k in range(1, self.jobs)]
+        others = [shared_pool().submit(part, spans[k], *own[k]) for k in range(1, self.jobs)]
         part(spans[0], *sums)
         for other, more in zip(others, own[1:], strict=True):
             other.result()
@@ -324,11 +324,6 @@ def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:
 def _transposed_times(matrices: Float64, vectors: Floats) -> Float64:
     """A'x `(b, n)` for matrices `(b, m, n)` and vectors `(b, m)`."""
     return np.asarray((vectors[:, None, :] @ matrices)[:, 0])
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(thread_name_prefix="pliant-panels")
 
 
 def _joined(systems: Sequence[System]) -> System:
