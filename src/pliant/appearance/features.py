@@ -12,9 +12,9 @@ from difflib import get_close_matches
 
 import cv2
 import numpy as np
-from numba import njit
 
 from pliant.arrays import Float32
+from pliant.compiled import compiled
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def _smooth(image: Float32, sigma: float) -> Float32:
     )
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _gradient(image: Float32) -> Float32:
     """Central differences `(2, h, w)`, by x and y; one-sided on the border."""
     height, width = image.shape
@@ -136,7 +136,7 @@ def _gradient(image: Float32) -> Float32:
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _orientations(gradients: Float32, softness: np.float32) -> Float32:
     _, height, width = gradients.shape
     out = np.empty((height, width, 4), dtype=np.float32)
@@ -159,7 +159,7 @@ _SLOTS = _TAPS + 1
 """Rows that the Gaussian gathers two neighbouring rows from."""
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@compiled(fastmath={"contract"}, error_model="numpy")
 def _cells(gradients: Float32, softness: np.float32) -> Float32:
     """Histograms of the directions of `gradients (2, h, w)`, gathered and normalised: `(h, w, 8)`.
 
@@ -199,7 +199,7 @@ def _cells(gradients: Float32, softness: np.float32) -> Float32:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@compiled(fastmath={"contract"}, error_model="numpy")
 def _histograms(by_x: Float32, by_y: Float32, out: Float32) -> None:
     """The gradients `(w,)` of a row, shared between 8 directions `(8, w + 2 radius)`, the border continued.
 
@@ -229,7 +229,7 @@ def _histograms(by_x: Float32, by_y: Float32, out: Float32) -> None:
         out[c, _RADIUS + width :] = out[c, _RADIUS + width - 1]
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _eighths(tangent: np.float32) -> np.float32:
     """The angle in eighths of a turn, by the polynomial that is nowhere wrong by more than 4e-7 up to 1."""
     square = tangent * tangent
@@ -239,7 +239,7 @@ def _eighths(tangent: np.float32) -> np.float32:
     return total * tangent
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _weigh_rows(rows: Float32, weights: Float32, out: Float32) -> None:
     """Two sums `(2, n)` of `rows (slots, n)`: every row is read once for both."""
     for x in range(out.shape[1]):
@@ -250,7 +250,7 @@ def _weigh_rows(rows: Float32, weights: Float32, out: Float32) -> None:
         out[0, x], out[1, x] = upper, lower
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _weigh_along(line: Float32, out: Float32) -> None:
     """The Gaussian along all channels at once; what it mixes at their ends is not used."""
     for x in range(len(line) - 2 * _RADIUS):

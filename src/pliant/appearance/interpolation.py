@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from pliant.arrays import Float32, Floats, Image
+from pliant.compiled import compiled
 
 Int64 = NDArray[np.int64]
 
@@ -76,7 +77,7 @@ def _taps(origin: float, scale: float, length: int, blur: float, limit: int) -> 
     return np.clip(indices, 0, limit - 1), weights.astype(np.float32)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def _row_sums(rows: Float32, indices: Int64, weights: Float32) -> Float32:
     out = np.zeros((len(indices), rows.shape[1]), dtype=np.float32)
     for i in range(len(indices)):
@@ -87,13 +88,15 @@ def _row_sums(rows: Float32, indices: Int64, weights: Float32) -> Float32:
     return out
 
 
-@njit(cache=True, nogil=True)
-def _bilinear(image, positions):  # type: ignore[no-untyped-def]
+@compiled()
+def _bilinear(image: Any, positions: Any) -> Any:
     height, width, channels = image.shape
     out = np.empty((len(positions), channels), dtype=np.float32)
     for k in range(len(positions)):
-        x = min(max(positions[k, 0], 0.0), width - 1.0)
-        y = min(max(positions[k, 1], 0.0), height - 1.0)
+        x, y = positions[k, 0], positions[k, 1]
+        # Written so that a position that is not a number becomes the corner, and no index goes astray.
+        x = min(x, width - 1.0) if x > 0.0 else 0.0
+        y = min(y, height - 1.0) if y > 0.0 else 0.0
         left, top = int(x), int(y)
         right, bottom = min(left + 1, width - 1), min(top + 1, height - 1)
         u, v = np.float32(x - left), np.float32(y - top)

@@ -19,9 +19,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
+
+from pliant.compiled import INTERPRETED, compiled
 
 LANES = 16
 """Pixels in a vector: one register of AVX-512, two of AVX, four of NEON."""
@@ -49,6 +51,8 @@ def _triangle_sums(
     barycentric weights, a `plain` one as it is; `out` is in that order. With `appearance`, `a` grows by
     coefficient times A. The loop over channels is unrolled.
     """
+    if INTERPRETED:
+        return _interpreted_sums(parts, fields, spread, plain, appearance)
 
     def typed(
         typing: Any, A: Any, S: Any, W: Any, out: Any, vectors: Any, factor: Any, a: Any, channels: Any
@@ -118,6 +122,30 @@ def _triangle_sums(
     return intrinsic(typed)
 
 
+def _interpreted_sums(
+    parts: int,
+    fields: int,
+    spread: Sequence[tuple[int, int]],
+    plain: Sequence[tuple[int, int]],
+    appearance: bool,
+) -> Any:
+    """The same sums by NumPy: LLVM's vectors do not exist where nothing is compiled."""
+
+    def sums(A: Any, S: Any, W: Any, out: Any, vectors: int, factor: Any, a: Any, channels: Any) -> None:
+        count = len(channels)
+        own = A[: vectors * count * parts * LANES].reshape(vectors, count, parts, LANES)
+        other = S.reshape(vectors, count, fields, LANES)
+        shares = np.moveaxis(W.reshape(vectors, 3, LANES), 1, 0) if spread else W
+        spreading = [np.sum(own[:, :, i] * other[:, :, j], axis=1) for i, j in spread]
+        totals = [np.sum(share * product) for product in spreading for share in shares]
+        totals += [np.sum(own[:, :, i] * other[:, :, j]) for i, j in plain]
+        out[: len(totals)] = totals
+        if appearance:
+            a.reshape(vectors, count, LANES)[...] += factor * own[:, :, 0]
+
+    return sums
+
+
 _slope_sums = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),))
 _slope_sums_and_appearance = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),), appearance=True)
 _value_sums = _triangle_sums(1, 1, (), ((0, 0),))
@@ -125,7 +153,7 @@ _value_sums_and_appearance = _triangle_sums(1, 1, (), ((0, 0),), appearance=True
 _moving_sums = _triangle_sums(2, 1, ((0, 0), (1, 0)))
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def pass_with_slopes(
     A: Any, starts: Any, corners: Any, W: Any, S: Any, c: Any, a: Any, G: Any, E: Any, span: Any, channels: Any
 ) -> None:  # fmt: skip
@@ -152,7 +180,7 @@ def pass_with_slopes(
                 E[b, mode] += sums[6]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def pass_with_values(A: Any, starts: Any, S: Any, c: Any, a: Any, E: Any, span: Any, channels: Any) -> None:
     """From values e alone in S, A'e is added to `E (b, m)`."""
     modes, vector = E.shape[1], len(channels) * LANES
@@ -175,7 +203,7 @@ def pass_with_values(A: Any, starts: Any, S: Any, c: Any, a: Any, E: Any, span: 
                 E[b, mode] += sums[0]
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def pass_over_slopes(
     A: Any, starts: Any, corners: Any, W: Any, S: Any, G: Any, span: Any, channels: Any
 ) -> None:
@@ -195,7 +223,7 @@ def pass_over_slopes(
                 _add_at_corners(G[b], corners[number], mode, sums)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(inline="always")
 def _add_at_corners(G: Any, corners: Any, mode: Any, sums: Any) -> None:
     """Sums along x and then y, for three corners each, are added to their rows of `G (2v, m)`, in float64."""
     for corner in range(3):

@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from pliant.arrays import Float32, Float64, Int32
+from pliant.compiled import compiled
 from pliant.kernels.basis_pass import LANES
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(fastmath={"contract"})
 def warp(image: Any, shape: Any, vertices: Any, weights: Any, channels: Any) -> Any:
     """The image `(h, w, c)` at pixels between three vertices `(f, 3)` each: `(f, c)`."""
     height, width, _ = image.shape
@@ -41,7 +41,7 @@ def warp(image: Any, shape: Any, vertices: Any, weights: Any, channels: Any) -> 
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def residuals(values: Any, own: Any, mean: Any, out: Any, field: Any, channels: Any) -> None:
     """Values `(f, c)` at the pixels `own (V, LANES)`, less the mean `(V, c, 1, LANES)`, as a field of blocks."""
     for v in range(len(own)):
@@ -55,7 +55,7 @@ def residuals(values: Any, own: Any, mean: Any, out: Any, field: Any, channels: 
                     out[v, channel, field, lane] = values[q, channel] - mean[v, channel, 0, lane]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def gather(blocks: Any, own: Any, count: Any, channels: Any) -> Any:
     """Blocks of one field `(V, c, LANES)` as values `(f, c)`."""
     out = np.empty((count, len(channels)), dtype=np.float32)
@@ -67,7 +67,7 @@ def gather(blocks: Any, own: Any, count: Any, channels: Any) -> Any:
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def slopes(values: Any, neighbours: Any, steps: Any, out: Any, channels: Any) -> None:
     """Differences of values `(f, c)` along x and y, as fields 0 and 1 of blocks."""
     for v in range(len(neighbours)):
@@ -79,7 +79,7 @@ def slopes(values: Any, neighbours: Any, steps: Any, out: Any, channels: Any) ->
                     out[v, channel, axis, lane] = step * (values[after, channel] - values[before, channel])
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def bends(values: Any, neighbours: Any, steps: Any, chosen: Any, own: Any, y: Any, channels: Any) -> Any:
     """Second differences of values on the whole frame, times y `(f, c)` at the chosen pixels, summed over channels.
 
@@ -112,7 +112,7 @@ def bends(values: Any, neighbours: Any, steps: Any, chosen: Any, own: Any, y: An
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def slope_products(one: Float32, other: Float32) -> Float32:
     """Products of slopes (fields 0 and 1) summed over channels: `(4, P)`, for xx, xy, yx and yy."""
     out = np.zeros((len(one), 4, LANES), dtype=np.float32)
@@ -128,7 +128,7 @@ def slope_products(one: Float32, other: Float32) -> Float32:
     return _by_field(out)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def value_products(one: Float32, values: Float32, field: int) -> Float32:
     """Slopes (fields 0 and 1) times a field of values, summed over channels: `(2, P)`."""
     out = np.zeros((len(one), 2, LANES), dtype=np.float32)
@@ -141,7 +141,7 @@ def value_products(one: Float32, values: Float32, field: int) -> Float32:
     return _by_field(out)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _by_field(sums: Float32) -> Float32:
     """From `(V, k, LANES)`, which is quick to add to, to `(k, P)`, which is quick to run along."""
     out = np.empty((sums.shape[1], len(sums) * LANES), dtype=np.float32)
@@ -152,7 +152,7 @@ def _by_field(sums: Float32) -> Float32:
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def squares(values: Float32, field: int) -> float:
     """The sum of squares of a field: in float32 along a vector, in float64 over all of them."""
     total = 0.0
@@ -165,7 +165,7 @@ def squares(values: Float32, field: int) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
     """G'G `(2v, 2v)` from products `(4, P)` and barycentric weights `(3, P)`, panel by panel."""
     out = np.zeros((size, size))
@@ -196,7 +196,7 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
     return out
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
     """G'e `(2v,)` from slopes times values `(2, P)` and barycentric weights `(3, P)`."""
     out = np.zeros(size)

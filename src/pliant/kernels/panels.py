@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numba import njit
 
 from pliant.arrays import Float32, Floats, Int32
+from pliant.compiled import compiled
 from pliant.kernels.basis_pass import LANES
 from pliant.motion import PiecewiseAffine
 
@@ -76,7 +76,7 @@ def pack(component: Callable[[int], Float32], modes: int, layout: Layout, jobs: 
     return out
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _place(block: Float32, starts: Int32, number: int, modes: int, out: Float32) -> None:
     values = block.reshape(-1)
     size = len(values) // len(block)

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numba import njit
 
 from pliant.arrays import Float32, Float64, Floats
+from pliant.compiled import compiled
 from pliant.kernels.cpu import CpuKernel
 from pliant.kernels.system import Needs, System
 
@@ -71,7 +71,7 @@ def projected_kernel(kernel: CpuKernel, w0: float, w: Float64) -> ProjectedKerne
     return ProjectedKernel(kernel, rows, kernel.mean_mean - within)
 
 
-@njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 def _products(rows: Float32, values: Float32) -> Float64:
     """Rows `(n, d)` times values `(d,)`: in float32 over a piece that stays in the cache, in float64 beyond."""
     piece = 2048
