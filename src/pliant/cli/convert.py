@@ -165,13 +165,15 @@ def _size(sample: Sample) -> tuple[int, int] | None:
 
 def _name_from(home: Path, sample: Sample, annotation: Annotation) -> str:
     """The image as seen from the folder that the output will be in; as the input had it, if it is not there."""
-    from pliant.data.addresses import is_file, plain_name
+    from pliant.data.addresses import is_address, is_file, path_in_store, plain_name
 
     source = sample.image_source
     if not isinstance(source, (Path, str)):
         return annotation.image or Path(sample.name).name
     if isinstance(source, str):
-        return source
+        # Landmark files hold no addresses: nobody would read them.
+        known = annotation.image and not is_address(annotation.image)
+        return annotation.image if known else path_in_store(source)
     if not is_file(source):
         return annotation.image or plain_name(source)
     try:

@@ -1,20 +1,26 @@
 """Files at addresses such as `s3://bucket/faces` or `zip://faces::archive.zip`, read through fsspec.
 
 An address is a string; what is a string without `://` is a path. Only the first part of a chain (`a::b`) moves
-when a folder is joined with a name or a file is asked for its folder.
+when a folder is joined with a name or a file is asked for its folder. Addresses come from the user: a name that is
+read from a file is made a path or an address by `inside` alone, which never leaves the folder.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
+from urllib.parse import unquote
 
 Source = Path | str
 """A file or folder: a path, or an address."""
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+
+_REFUSED = "reference"
+"""fsspec's protocol for a file that lists addresses, as templates: whoever wrote that file chooses what is read."""
 
 
 def is_address(text: Source) -> bool:
@@ -27,13 +33,35 @@ def as_source(text: Source) -> Source:
 
 
 def join(folder: Source, name: str) -> Source:
-    """A file in a folder; a name that is an address or an absolute path stands for itself."""
-    if is_address(name):
-        return name
-    if isinstance(folder, Path) or Path(name).is_absolute():
-        return Path(folder) / name
+    """A file in a folder. The name must be the user's or our own; see `inside` for names that were read."""
+    if isinstance(folder, Path):
+        return folder / name
     head, colons, rest = folder.partition("::")
     return f"{head if head.endswith('/') else head + '/'}{name}{colons}{rest}"
+
+
+def inside(folder: Source, name: str) -> Source | None:
+    """The file of this relative name in a folder or below it; None for a name that leads anywhere else."""
+    # Servers decode what is quoted, so `%2e%2e` is a step upwards as well.
+    for plain in (name.replace("\\", "/"), unquote(name).replace("\\", "/")):
+        upwards = ".." in PurePosixPath(plain).parts
+        elsewhere = plain.startswith("/") or Path(plain).drive or "://" in plain or "::" in plain
+        if not plain or upwards or elsewhere:
+            return None
+    return join(folder, name.replace("\\", "/"))
+
+
+def same_store(one: str, other: str) -> bool:
+    """Whether two addresses are of the same bucket, server or archive, neither with a step upwards."""
+    stores = []
+    for address in (one, other):
+        head, _, rest = address.partition("::")
+        protocol, _, path = head.partition("://")
+        if ".." in PurePosixPath(unquote(path).replace("\\", "/")).parts:
+            return False
+        # What is inside an archive has no bucket.
+        stores.append((protocol, rest) if rest else (protocol, path.partition("/")[0]))
+    return stores[0] == stores[1]
 
 
 def parent(file: Source) -> Source:
@@ -47,6 +75,11 @@ def parent(file: Source) -> Source:
 def plain_name(file: Source) -> str:
     """The last part: `face.jpg`."""
     return file.name if isinstance(file, Path) else PurePosixPath(file.partition("::")[0]).name
+
+
+def path_in_store(address: str) -> str:
+    """An address without its protocol and without what it is chained to: `bucket/faces/face.jpg`."""
+    return address.partition("::")[0].partition("://")[2].strip("/")
 
 
 def ending(file: Source) -> str:
@@ -70,7 +103,12 @@ def is_folder(source: Source) -> bool:
 
 def is_file(source: Source) -> bool:
     if isinstance(source, Path):
-        return source.is_file()
+        try:
+            return source.is_file()
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return False
+            raise
     system, path = _system(source)
     with _sentences(source):
         return bool(system.isfile(path))
@@ -115,6 +153,8 @@ def _system(address: str) -> tuple[Any, str]:
     import fsspec
 
     protocol = address.partition("://")[0]
+    if any(link.partition("://")[0] == _REFUSED for link in address.split("::")):
+        raise ValueError(f"{address}: {_REFUSED}:// is not read, as such a file can name any other address.")
     try:
         with _sentences(address):
             system, path = fsspec.core.url_to_fs(address)

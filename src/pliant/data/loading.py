@@ -16,6 +16,8 @@ from pliant.data.addresses import (
     as_source,
     ending,
     files_in,
+    inside,
+    is_address,
     is_file,
     is_folder,
     join,
@@ -23,12 +25,19 @@ from pliant.data.addresses import (
     opened,
     parent,
     plain_name,
+    same_store,
     with_ending,
 )
 from pliant.data.annotation import Annotation
 from pliant.data.dataset import Sample
-from pliant.data.formats import _HEAD, endings_beside_images, formats, read_annotations
-from pliant.data.sources import image_of, local_matches
+from pliant.data.formats import (
+    _HEAD,
+    endings_beside_images,
+    formats,
+    read_annotations,
+    read_annotations_with,
+)
+from pliant.data.sources import image_of, local_matches, sizes_of_images
 
 
 def samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:
@@ -70,7 +79,7 @@ def annotations_in(source: Source, format: str, folder: Source | None) -> list[A
         path = Path(passing) / plain_name(source)
         path.write_bytes(file.read())
         try:
-            found = read_annotations(path, format, parent(source) if folder is None else folder)
+            found = read_annotations_with(path, format, sizes_of_images(source, folder))
         except ValueError as error:
             raise ValueError(str(error).replace(str(path), source)) from None
     if any(annotation.pixels is not None for annotation in found):
@@ -109,7 +118,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
     if all(sample.points_source is None for sample in samples):
         tables = [file for file in files if _is_about_many(file)]
         if len(tables) == 1:
-            return _file(tables[0], folder if pictures_in is None else pictures_in, format)
+            return _file(tables[0], folder if pictures_in is None else pictures_in, format, named=False)
         if tables:
             listed = ", ".join(plain_name(table) for table in tables)
             raise ValueError(
@@ -137,16 +146,16 @@ def _picture(landmarks: Source, folder: Source | None) -> Source:
     return with_ending(landmarks, ".jpg")
 
 
-def _file(source: Source, folder: Source | None, format: str) -> list[Sample]:
+def _file(source: Source, folder: Source | None, format: str, named: bool = True) -> list[Sample]:
+    """The samples of a file, which the user has `named`, or which was found in a folder."""
     rows = manifest.read_manifest(source) if ending(source) in manifest.ENDINGS else None
     if rows is not None:
-        return _rows(rows, source, format)
+        return _rows(rows, source, format, named)
     return _annotated(annotations_in(source, format, folder), source, folder)
 
 
-def _rows(rows: Sequence[dict[str, str]], source: Source, format: str) -> list[Sample]:
+def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bool) -> list[Sample]:
     """The samples of a manifest; without a column `landmarks`, a landmark file beside the image is taken."""
-    here = parent(source)
 
     @cache
     def beside(place: Source) -> dict[str, Source]:
@@ -155,8 +164,8 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str) -> list[S
 
     samples = []
     for row in rows:
-        image = join(here, row["image"])
-        points = join(here, row["landmarks"]) if row.get("landmarks") else None
+        image = _listed(row["image"], row["where"], source, named)
+        points = _listed(row["landmarks"], row["where"], source, named) if row.get("landmarks") else None
         if "landmarks" not in row:
             near = beside(parent(image))
             names = [plain_name(with_ending(image, other)) for other in endings_beside_images()]
@@ -166,6 +175,25 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str) -> list[S
             Sample(str(image), image, points, row.get("group", ""), row.get("split", ""), box, format)
         )
     return samples
+
+
+def _listed(name: str, where: str, source: Source, named: bool) -> Source:
+    """The file that a manifest lists: an address only if the user named it, and of the store that it is in, if any."""
+    if is_address(name):
+        if named and (isinstance(source, Path) or same_store(name, source)):
+            return name
+        why = (
+            "the manifest is in another store"
+            if named
+            else "the manifest was found in a folder: name it yourself"
+        )
+        raise ValueError(f"{where}: {name} is not read, as {why}.")
+    if isinstance(source, Path):
+        return join(parent(source), name)
+    found = inside(parent(source), name)
+    if found is None:
+        raise ValueError(f"{where}: {name} is not in {parent(source)} or below it.")
+    return found
 
 
 def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source | None) -> list[Sample]:

@@ -13,6 +13,7 @@ from pliant.data.addresses import (
     as_source,
     ending,
     files_in,
+    inside,
     is_file,
     is_folder,
     join,
@@ -52,7 +53,9 @@ def find_images(arguments: Sequence[str]) -> list[str]:
 def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Source:
     """The image that a landmark file means by `name`; without a name, the one of the same name as the file.
 
-    It is looked for in `folder`, and beside the landmark file, with the folders in its name and without.
+    It is looked for in `folder`, and beside the landmark file, with the folders in its name and without. A landmark
+    file on this machine may name files of this machine anywhere; one at an address names what is in these places.
+    No name is an address: of one that looks so, the last part is looked for.
     """
     places = [parent(landmarks)] if folder is None else [as_source(folder), parent(landmarks)]
     if name:
@@ -66,15 +69,28 @@ def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Sour
         ]
     for place in places:
         for candidate in names:
-            image = join(place, candidate)
-            if is_file(image):
+            trusted = isinstance(landmarks, Path) and isinstance(place, Path)
+            image = (
+                join(place, candidate) if trusted and not _is_remote(candidate) else inside(place, candidate)
+            )
+            if image is not None and is_file(image):
                 return image
     if not name:
         raise ValueError(
             f"{landmarks}: there is no image beside this file: say where images are with --images."
         )
     where = parent(landmarks) if folder is None else folder
+    if _is_remote(plain):
+        raise ValueError(
+            f"{landmarks}: {name} is an address, which landmark files must not hold, and there is no "
+            f"{names[-1]} in {where}: say where images are with --images."
+        )
     raise ValueError(f"{landmarks}: the image {name} is not in {where}: say where images are with --images.")
+
+
+def _is_remote(name: str) -> bool:
+    """Whether a name, with slashes alone, is an address or that of a network share."""
+    return "://" in name or name.startswith("//")
 
 
 def sizes_of_images(landmarks: Source, folder: Source | None = None) -> ImageSizes:

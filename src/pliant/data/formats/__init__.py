@@ -69,10 +69,14 @@ def read_annotations(
     `format` names one (`tps`, or `tps:height-1` for a variant) where the content is not to decide; `images` is the
     folder of the images that the file names, if it is not the file's own.
     """
-    path = Path(path)
+    return read_annotations_with(Path(path), format, sizes_of_images(Path(path), images))
+
+
+def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[Annotation]:
+    """All annotations in a file, the sizes of whose images are known from elsewhere than its folder."""
     try:
         module, convention = find_format(format) if format else _recognised(path)
-        return module.read(path, convention, sizes_of_images(path, images))
+        return module.read(path, convention, sizes)
     except FileNotFoundError as error:
         if error.filename is not None and Path(error.filename) != path:
             raise

@@ -38,7 +38,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     """An annotation for each instance that a person has placed, in the order of the frames."""
     sleap_io = _library(path)
     try:
-        labels = sleap_io.load_slp(str(path))
+        # Videos stay closed: their names may be addresses, and opening one would ask for it.
+        labels = sleap_io.load_slp(str(path), open_videos=False)
     except (OSError, KeyError, ValueError) as error:
         raise ValueError(f"{path}: this file cannot be read ({error}).") from None
     annotations = []
@@ -88,7 +89,12 @@ def _frame(path: Path, video: Any, number: int) -> tuple[str, str, Callable[[], 
         return str(video.filename[number]), "", None
 
     def pixels() -> Image:
+        if "://" in str(video.filename) or not Path(video.filename).is_file():
+            raise ImageError(
+                f"{path}: frame {number} of {video.filename} cannot be read: it is not a file on this machine."
+            )
         try:
+            video.open_backend = True
             return np.asarray(video[number])
         except (OSError, IndexError, KeyError, ValueError) as error:
             raise ImageError(
