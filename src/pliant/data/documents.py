@@ -14,6 +14,10 @@ from pliant.data.annotation import Size
 
 Kind = TypeVar("Kind")
 
+# Atomic and possessive: what was read as blank or comment is never read another way, which would take ages.
+_PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*)?>)*+"
+_FIRST_TAG = re.compile(_PROLOG + r"<([A-Za-z_][\w.-]*)[\s/>]", flags=re.DOTALL)
+
 _KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", float: "a number"}
 
 
@@ -62,8 +66,7 @@ def write_xml(path: Path, root: Element) -> None:
 def xml_root(head: bytes) -> str:
     """The tag of the first element in the first bytes of a file, empty if this is not XML."""
     text = head.decode("utf-8", errors="replace").lstrip("\ufeff")
-    prolog = r"(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*"
-    found = re.match(prolog + r"<([A-Za-z_][\w.-]*)[\s/>]", text, flags=re.DOTALL)
+    found = _FIRST_TAG.match(text)
     return found[1] if found else ""
 
 
@@ -87,9 +90,15 @@ def number(element: Element, name: str, where: Callable[[Element], str]) -> floa
 def whole(element: Element, name: str, where: Callable[[Element], str]) -> int:
     """A whole number, 0 or above, in an attribute that must be there."""
     text = attribute(element, name, where)
-    if not text.isdecimal():
+    value = whole_number(text)
+    if value is None:
         raise ValueError(f"{where(element)}: {name}='{text[:60]}' is not a whole number.")
-    return int(text)
+    return value
+
+
+def whole_number(text: str) -> int | None:
+    """A whole number, 0 or above, of at most nine digits: more count neither pixels nor landmarks."""
+    return int(text) if text.isdecimal() and len(text) <= 9 else None
 
 
 def image_size(element: Element, where: Callable[[Element], str]) -> Size | None:
@@ -107,6 +116,8 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path}: this is not JSON, which is text in UTF-8.") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: this is not JSON ({error.msg}).") from None
+    except ValueError:  # Python reads no integer of more than 4,300 digits.
+        raise ValueError(f"{path}: a number in this JSON is too long to be read.") from None
     except RecursionError:
         raise ValueError(f"{path}: this JSON is nested too deeply to be landmarks.") from None
 

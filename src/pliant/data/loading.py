@@ -178,7 +178,7 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
 
 
 def _listed(name: str, where: str, source: Source, named: bool) -> Source:
-    """The file that a manifest lists: an address only if the user named it, and of the store that it is in, if any."""
+    """The file that a manifest lists: an address only if the user named it, and of its own store if it has one."""
     if is_address(name):
         if named and (isinstance(source, Path) or same_store(name, source)):
             return name

@@ -10,6 +10,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation
+from pliant.data.documents import whole_number
 
 
 def landmark_names(annotation: Annotation) -> tuple[str, ...]:
@@ -49,19 +50,20 @@ def names_seen(path: Path, annotations: Sequence[Annotation], format: str) -> tu
 def without_numbers(names: Sequence[str]) -> tuple[str, ...]:
     """The names, or none if all they do is number the landmarks from 0 or from 1."""
     for first in (0, 1):
-        if all(name.isdecimal() and int(name) == first + index for index, name in enumerate(names)):
+        if all(whole_number(name) == first + index for index, name in enumerate(names)):
             return ()
     return tuple(names)
 
 
 def by_name(names: Iterable[str]) -> tuple[str, ...]:
     """Each name once, sorted as a person would: p2 before p10."""
+    return tuple(sorted(set(names), key=_in_order))
 
-    def key(name: str) -> tuple[list[tuple[int, str]], str]:
-        parts = re.split(r"(\d+)", name)
-        return [(int(part), "") if part.isdecimal() else (0, part) for part in parts], name
 
-    return tuple(sorted(set(names), key=key))
+def _in_order(name: str) -> tuple[list[tuple[int, str]], str]:
+    # A number is sorted by how long it is, and then as text: int() refuses those of thousands of digits.
+    parts = [part.lstrip("0") if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+    return [(len(part) if number % 2 else 0, part) for number, part in enumerate(parts)], name
 
 
 def points_by_name(found: Mapping[str, tuple[float, float]], names: Sequence[str]) -> Float64:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.objects import without_numbers
+from pliant.data.objects import by_name, without_numbers
 
 csv.field_size_limit(2**31 - 1)
 """Python stops at 128 KiB, and a kaggle table has a whole image in a field."""
@@ -105,7 +105,7 @@ def landmark_columns(header: Sequence[str], path: Path) -> tuple[tuple[str, ...]
             )
     if not found:
         raise ValueError(f"{path}, line 1: no column is called like a coordinate, such as x0 or nose_x.")
-    names = sorted(found, key=int) if numbers == set(found) else list(found)
+    names = list(by_name(found)) if numbers == set(found) else list(found)
     return without_numbers(names), [(found[name]["x"], found[name]["y"]) for name in names]
 
 

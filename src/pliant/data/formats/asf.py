@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.documents import whole_number
 
 NAME = "asf"
 EXTENSIONS = (".asf",)
@@ -48,9 +49,9 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """One annotation, of the host image that the last line names."""
     lines = _lines(path.read_text(encoding="utf-8-sig", errors="replace"))
-    if not lines or not lines[0][1].isdecimal():
+    count = whole_number(lines[0][1]) if lines else None
+    if count is None:
         raise ValueError(f"{path}: the first line should say how many points there are.")
-    count = int(lines[0][1])
     points = []
     for number, text in lines[1 : 1 + count]:
         try:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.formats import csv_wide
-from pliant.data.objects import without_numbers
+from pliant.data.objects import by_name, without_numbers
 from pliant.data.tables import first_rows, number, number_text, read_rows, write_rows
 
 NAME = "csv-long"
@@ -59,7 +59,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         raise ValueError(f"{path}: there are no rows in this table.")
     names = list(dict.fromkeys(landmark for found in objects.values() for landmark in found))
     if all(name.isdecimal() for name in names):
-        names.sort(key=int)
+        names = list(by_name(names))
     annotations = []
     for key, found in objects.items():
         points = np.array([found.get(name, (np.nan, np.nan)) for name in names])

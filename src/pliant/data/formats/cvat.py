@@ -24,7 +24,16 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
-from pliant.data.documents import attribute, image_size, number, read_xml, whole, write_xml, xml_root
+from pliant.data.documents import (
+    attribute,
+    image_size,
+    number,
+    read_xml,
+    whole,
+    whole_number,
+    write_xml,
+    xml_root,
+)
 from pliant.data.objects import by_name, landmark_names, points_by_name, without_numbers
 
 NAME = "cvat"
@@ -150,8 +159,10 @@ def _in_images(root: Element, where: Where) -> Iterator[_Object]:
 
 
 def _in_tracks(root: Element, where: Where, path: Path) -> Iterator[_Object]:
-    sides = [root.findtext(f".//original_size/{side}", "") for side in ("width", "height")]
-    size = (int(sides[0]), int(sides[1])) if all(side.isdecimal() for side in sides) else None
+    width, height = (
+        whole_number(root.findtext(f".//original_size/{side}", "")) for side in ("width", "height")
+    )
+    size = (width, height) if width is not None and height is not None else None
     video = root.findtext("meta/*/source") or root.findtext("meta/*/name") or path.stem
     for track in root.iter("track"):
         kind = f"skeleton {track.get('label')}"

@@ -54,12 +54,12 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             name = _as_written(name)
         ignored = ("1", "true")
         boxes += [
-            (name, size, box) for box in image.iter("box") if box.get("ignore", "").lower() not in ignored
+            (name, size, box) for box in image.iterfind("box") if box.get("ignore", "").lower() not in ignored
         ]
     parts: list[dict[str, tuple[float, float]]] = []
     for _, _, box in boxes:
         parts.append({})
-        for part in box.iter("part"):
+        for part in box.iterfind("part"):
             name = attribute(part, "name", where)
             if name in parts[-1]:
                 raise ValueError(f"{where(part)}: part '{name}' occurs twice in one box.")

@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.documents import whole_number
 
 NAME = "tps"
 EXTENSIONS = (".tps",)
@@ -116,9 +117,10 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
 
 
 def _count(path: Path, line: int, value: str) -> int:
-    if not value.isdecimal():
+    count = whole_number(value)
+    if count is None:
         raise ValueError(f"{path}, line {line}: '{value[:60]}' does not say how many there are.")
-    return int(value)
+    return count
 
 
 def _block(path: Path, lines: Sequence[str], at: int, value: str) -> list[tuple[float, float]]:

@@ -31,13 +31,14 @@ CONVENTION = Convention(
 VARIANTS: Mapping[str, Convention] = {}
 
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?"
-_LINE = re.compile(rf"\s*((?:{_NUMBER}[ \t]+){{6,}})(\S.*?)\s*")
+_LINE = re.compile(rf"((?:{_NUMBER}[ \t]+){{6,}}+)(.+)")
+"""A line without white space at its ends. Numbers are possessive: none of them is tried as a part of the name."""
 
 
 def recognises(path: Path, head: bytes) -> bool:
     """The first line is six numbers or more and the name of an image."""
-    line = head.decode("utf-8", errors="replace").lstrip("\ufeff").lstrip().split("\n", 1)[0]
-    return bool(_LINE.fullmatch(line)) and line.strip().lower().endswith(images.EXTENSIONS)
+    line = head.decode("utf-8", errors="replace").lstrip("\ufeff").lstrip().split("\n", 1)[0].strip()
+    return bool(_LINE.fullmatch(line)) and line.lower().endswith(images.EXTENSIONS)
 
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
@@ -48,7 +49,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     for line, text in enumerate(lines, start=1):
         if not text.strip():
             continue
-        match = _LINE.fullmatch(text)
+        match = _LINE.fullmatch(text.strip())
         if not match:
             raise ValueError(
                 f"{path}, line {line}: expected numbers and an image, found '{text.strip()[:60]}'."
