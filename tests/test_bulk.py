@@ -300,8 +300,13 @@ def test_numbers_are_kept_to_the_bit(tmp_path):
 
 
 def test_lines_after_a_torn_one_are_not_trusted(tmp_path):
-    (tmp_path / JOURNAL).write_bytes(b'{"settings": {}}\n{"a": 1}\n\x00\x00\n{"b": 2}\n')
-    assert [line for line, _ in whole_lines(tmp_path / JOURNAL)] == [{"settings": {}}, {"a": 1}]
+    file = tmp_path / JOURNAL
+    with Journal(file, {"settings": {}}) as journal:
+        journal.append([{"a": 1}, {"b": 2}])
+    head, first, second = file.read_bytes().splitlines(keepends=True)
+    for torn in (b"\x00\x00\n", first, second[:-3] + b"\n", second.replace(b"2", b"3", 1)):
+        file.write_bytes(head + first + torn + second)
+        assert [line for line, _ in whole_lines(file)] == [{"settings": {}}, {"a": 1}]
 
 
 class TestReading:

@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 import pliant
+from pliant.bulk.journal import Journal
+from pliant.bulk.table import read_head
 from pliant.cli.exits import DONE, ERROR, INCOMPLETE, USAGE
 from pliant.progress import Progress
 from pliant.synthetic import write_faces
@@ -182,7 +184,13 @@ def test_resume(fit, folder, tmp_path):
     assert files_in(output) == ["fits.csv", "fits.parquet"]
     other = fit(folder, "-o", output, "--resume", "--sampling", "0.5", code=ERROR)
     assert "sampling was 1.0, and is 0.5" in other.err
-    (output / "fits.unfinished.jsonl").write_text('{"settings": {}, "annotations": null, "csv": false}\n{"im')
+    journal = output / "fits.unfinished.jsonl"
+    with Journal(
+        journal, {**read_head(output / "fits.parquet"), "settings": {"landmarks": "none", "draw": False}}
+    ):
+        pass
+    with open(journal, "a") as file:
+        file.write('{"im')
     unfinished = fit(folder, "-o", output, code=ERROR)
     assert "go on with --resume, or write to another folder" in unfinished.err
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pliant.bulk.journal import JOURNAL, whole_lines
-from pliant.bulk.table import TABLE, read_head, rows_of
+from pliant.bulk.table import TABLE, is_head, is_row_of, read_head, rows_of
 from pliant.confidence import DEFAULT_BOUND
 from pliant.fitting.loop import Status
 
@@ -110,8 +110,19 @@ def look(task: Task) -> Earlier:
     if task.journal.is_file():
         lines = whole_lines(task.journal)
         unfinished, length = next(lines, (None, 0))
+        if not is_head(unfinished):
+            if not _has_torn_head(task.journal):
+                raise ValueError(
+                    f"{task.journal}: the first line of this journal is damaged, so that its run cannot go on: "
+                    "remove the file, or write to another folder."
+                )
+            unfinished, length = None, 0
+        same = unfinished is not None and unfinished["settings"] == task.head()["settings"]
         unwritten = 0
-        for number, (row, end) in enumerate(lines, start=1):
+        for number, (image, (row, end)) in enumerate(zip(task.images, lines, strict=False), start=1):
+            # What is behind a row that is not the image's is fitted again.
+            if same and not is_row_of(row, image):
+                break
             unwritten += row.get("status") == Status.FAILED
             # A block that was torn is fitted again as a whole.
             if number % task.block == 0 or number == len(task.images):
@@ -122,6 +133,12 @@ def look(task: Task) -> Earlier:
         finished = read_head(task.table)
         written = frozenset(_written(task.output, finished))
     return Earlier(unfinished, done, failed, length, finished, written)
+
+
+def _has_torn_head(journal: Path) -> bool:
+    """Whether a process was killed while it wrote the first line, before there was anything to lose."""
+    with open(journal, "rb") as file:
+        return not file.readline().endswith(b"\n")
 
 
 def refusal(task: Task, earlier: Earlier, resume: bool) -> str:

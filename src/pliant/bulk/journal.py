@@ -1,11 +1,13 @@
 """The journal of a run: rows on disk from the moment they are known, one JSON line each, until all are there.
 
 A Parquet file cannot be read before its last byte is written, so it is made at the end. Until then the rows are
-here. A process may be killed at any time: what is behind the last whole line is dropped when the run goes on.
+here. A process may be killed at any time, and files are damaged and edited: each line ends with a check of itself
+and of all lines before it, and what is behind the last line that is right is dropped when the run goes on.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +23,11 @@ except ImportError:  # Windows: two runs in one folder are not noticed there.
     fcntl = None  # type: ignore[assignment]
 
 JOURNAL = "fits.unfinished.jsonl"
+
+_BEFORE = b', "check": "'
+_AFTER = b'"}\n'
+_DIGITS = 16
+"""A line is a JSON object whose last key is the check."""
 
 
 class Journal:
@@ -38,6 +45,10 @@ class Journal:
             os.close(self._file)
             raise ValueError(f"{path.parent}: another process is fitting to this folder now.") from None
         os.ftruncate(self._file, length)
+        self._check = b""
+        if length:
+            os.lseek(self._file, length - _DIGITS - len(_AFTER), os.SEEK_SET)
+            self._check = os.read(self._file, _DIGITS)
         if head is not None:
             self._write([head])
 
@@ -47,7 +58,11 @@ class Journal:
 
     def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
         # Floats are written so that they are read as the same bits; nan is fine for Python's reader.
-        content = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+        content = b""
+        for row in rows:
+            body = json.dumps(row).encode()[:-1]
+            self._check = _check(self._check, body)
+            content += body + _BEFORE + self._check + _AFTER
         while content:
             content = content[os.write(self._file, content) :]
 
@@ -61,16 +76,18 @@ class Journal:
 
 
 def whole_lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """The head and then the rows of a journal, each with the number of bytes up to its end; no torn line."""
-    end = 0
+    """The head and then the rows of a journal while they are right, each with the number of bytes up to its end."""
+    end, check = 0, b""
     with open(path, "rb") as file:
         for line in file:
             end += len(line)
+            body, _, said = line.rpartition(_BEFORE)
+            check = _check(check, body)
+            if said != check + _AFTER:
+                return
             try:
-                content = json.loads(line) if line.endswith(b"\n") else None
-            except ValueError:
-                content = None
-            if not isinstance(content, dict):
+                content = json.loads(body + b"}")
+            except (ValueError, RecursionError):
                 return
             yield content, end
 
@@ -80,3 +97,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     lines = whole_lines(path)
     next(lines, None)
     return (row for row, _ in lines)
+
+
+def _check(before: bytes, body: bytes) -> bytes:
+    return hashlib.blake2b(before + body, digest_size=_DIGITS // 2).hexdigest().encode()

@@ -82,6 +82,40 @@ def row_of(fitted: Fitted) -> Row:
     return {name: value(fitted) for name, (_, value) in COLUMNS.items()}
 
 
+def is_row_of(row: Row, image: str) -> bool:
+    """Whether a row that was read from a file is one that `row_of` could have made for this image."""
+    if row.keys() != COLUMNS.keys() or row["image"] != image or row["status"] not in list(Status):
+        return False
+    lengths = {len(row[name]) if isinstance(row[name], list) else None for name in ("x", "y")}
+    fitted = row["status"] != Status.FAILED
+    return (
+        len(lengths) == 1
+        and fitted == (row["x"] is not None)
+        and all(_has_type(row[name], kind) for name, (kind, _) in COLUMNS.items())
+    )
+
+
+def _has_type(value: Any, kind: str) -> bool:
+    if kind == "string":
+        return isinstance(value, str)
+    if kind == "int32":
+        return value is None or type(value) is int
+    if kind == "points" and isinstance(value, list):
+        return all(type(number) is float for number in value)
+    return value is None or (kind == "float64" and type(value) is float)
+
+
+def is_head(head: object) -> bool:
+    """Whether this is what a run says about itself in its journal and its table."""
+    return (
+        isinstance(head, dict)
+        and isinstance(head.get("settings"), dict)
+        and {"landmarks", "draw"} <= head["settings"].keys()
+        and {"annotations", "csv"} <= head.keys()
+        and isinstance(head["annotations"], (str, type(None)))
+    )
+
+
 def write_table(path: Path, rows: Iterable[Row], head: Mapping[str, Any]) -> None:
     """Write rows to a Parquet file, a few at a time; the file is there as a whole or not at all."""
     import pyarrow as pa
@@ -106,9 +140,11 @@ def read_head(path: Path) -> dict[str, Any]:
 
     try:
         head: dict[str, Any] = json.loads((parquet.read_schema(path).metadata or {})[_KEY])
-        return head
     except (KeyError, ValueError, pa.ArrowException):
-        raise ValueError(f"{path}: this is not a table of fits that pliant wrote.") from None
+        head = {}
+    if not is_head(head):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")
+    return head
 
 
 def rows_of(path: Path, columns: Iterable[str] = COLUMNS) -> Iterator[Row]:
