@@ -75,6 +75,21 @@ class TestNames:
             ("po:1.5-inv-gn", "rho = 1.5"),
             ("ssd-asy:2-gn-sch", "alpha = 2"),
             ("ssd-inv-gn-alt:0", "at least one"),
+            ("ssd-inv-gn-alt:-3", "at least one"),
+            ("ssd-inv-gn-alt:2.7", "alt:2.7: the number of sweeps is a whole number"),
+            ("ssd-bid-gn-alt:0.5:joint", "alt:0.5: the number of sweeps is a whole number"),
+            ("ssd-inv-gn-alt:inf", "alt:inf: the number of sweeps is a whole number"),
+            ("ssd-inv-gn-alt:1e999", "alt:1e999: the number of sweeps is a whole number"),
+            ("ssd-inv-gn-alt:nan", "alt:nan: the number of sweeps is a whole number"),
+            ("ssd-inv-gn-alt:abc", "no algorithm"),
+            ("ssd-inv-gn-alt:1_0", "no algorithm"),
+            ("po:nan-inv-gn", "rho = nan"),
+            ("po:-0.5-inv-gn", "rho = -0.5"),
+            ("po:inf-inv-gn", "rho = inf"),
+            ("po-asy:1e999-gn", "alpha = inf"),
+            ("po-asy:0_1-gn", "no algorithm"),
+            ("po-asy:\u0660.\u0662-gn", "no algorithm"),
+            ("po-for-n:abc", "no algorithm"),
             ("ssd-inv-w-alt", "no algorithm"),
             ("ssd-for-n:1.5-sch", "share = 1.5: the share of the curvature lies between 0 and 1"),
             ("po-for-n:-2", "share = -2.0"),
@@ -89,6 +104,12 @@ class TestNames:
     def test_what_has_no_meaning_gets_a_sentence(self, name, sentence):
         with pytest.raises(ValueError, match=sentence):
             Algorithm.parse(name)
+
+
+def test_sweeps_are_counted():
+    assert Algorithm.parse("ssd-inv-gn-alt:3.0").method == GaussNewton(Alternated(3))
+    with pytest.raises(ValueError, match=r"sweeps = 2\.7"):
+        Alternated(2.7)
 
 
 def test_the_docs_list_the_catalogue():

@@ -180,17 +180,27 @@ def _strategy(name: str, *options: str) -> Strategy:
         case "alt", ():
             return Alternated()
         case "alt", (sweeps,):
-            return Alternated(int(_number(sweeps)))
+            return Alternated(_whole(sweeps))
         case "alt", (sweeps, "joint"):
-            return Alternated(int(_number(sweeps)), joint=True)
+            return Alternated(_whole(sweeps), joint=True)
     raise _Unknown
 
 
 def _number(text: str) -> float:
+    # Python would also read 0_5 (as 5) and the digits of other scripts.
+    if not text.isascii() or "_" in text:
+        raise _Unknown
     try:
         return float(text)
     except ValueError:
         raise _Unknown from None
+
+
+def _whole(text: str) -> int:
+    number = _number(text)
+    if not number.is_integer():
+        raise ValueError(f"alt:{text}: the number of sweeps is a whole number, as in alt:2.")
+    return int(number)
 
 
 def _cost_name(cost: Cost) -> tuple[str]:

@@ -46,8 +46,10 @@ class Alternated:
     joint: bool = False
 
     def __post_init__(self) -> None:
-        if self.sweeps < 1:
-            raise ValueError(f"sweeps = {self.sweeps!r}: alternated optimisation needs at least one.")
+        if not isinstance(self.sweeps, int) or self.sweeps < 1:
+            raise ValueError(
+                f"sweeps = {self.sweeps!r}: alternated optimisation needs a whole number of them, at least one."
+            )
 
 
 @dataclass(frozen=True)
