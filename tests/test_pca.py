@@ -69,6 +69,18 @@ def test_streaming_loses_nothing_while_the_summary_holds_the_rank():
     assert_allclose(streamed.eigenvalues, exact.eigenvalues, rtol=1e-4)
 
 
+@pytest.mark.parametrize("count", [2, 3, 30])
+def test_three_rows_are_enough(count):
+    """The least memory: a summary of one row, a new sample, and the shift between their means."""
+    data = np.outer(np.random.default_rng(3).normal(size=count), np.arange(1, 9)).astype(np.float32) + 2
+    exact, streamed = collect(data, count + 1, 1), collect(data, 3, 1)
+    assert_allclose(streamed.eigenvalues, exact.eigenvalues, rtol=1e-4)
+    assert_allclose(streamed.total_variance, exact.total_variance, rtol=1e-4)
+    assert_allclose(streamed.mean, data.mean(axis=0), atol=1e-5)
+    with pytest.raises(ValueError, match="a capacity of 2 rows is too small"):
+        Accumulator(8, 2)
+
+
 def test_streaming_follows_a_mean_that_drifts():
     """Each block is centred by its own mean: the shift between blocks is variance too."""
     data = samples(400, 50) + np.linspace(0, 4, 400, dtype=np.float32)[:, None]

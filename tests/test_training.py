@@ -12,7 +12,10 @@ from pliant.appearance.interpolation import bilinear, resample
 from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.validation import InvalidDataset, SamplesLeftOut
+from pliant.fitting.fitter import fit
+from pliant.metrics import normalised_error
 from pliant.shape import Similarity, align, shape_size
+from pliant.shape.symmetry import find_mirror
 from pliant.training import train
 
 
@@ -201,3 +204,27 @@ class TestInvalidInput:
     def test_settings_without_meaning_get_a_sentence(self, dataset, settings, sentence):
         with pytest.raises(ValueError, match=sentence):
             train(dataset, **settings)
+
+
+@pytest.mark.parametrize("count", [2, 3])
+@pytest.mark.parametrize("mirrored", [False, True])
+@pytest.mark.parametrize("memory_gb", [2.0, 0.02])
+def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
+    """As few as the sentence about them says: the model has their one difference, and fits one of them."""
+    permutation = find_mirror(np.array([sample.points() for sample in dataset]))
+    pairs = [(one, int(other)) for one, other in enumerate(permutation) if one < other]
+    options = {"size": 40, "jobs": 1, "detector": None, "memory_gb": memory_gb}
+    small = train(dataset[:count], mirror=pairs if mirrored else False, **options)
+    copies = 2 if mirrored else 1
+    assert small.provenance["samples"] == count
+    assert [level.shape.modes for level in small.levels] == [
+        min(wanted, copies * count - 1) for wanted in (3, 12)
+    ]
+    assert all(1 <= level.appearance.modes < copies * count for level in small.levels)
+    [found] = fit(small, [dataset[0]], [dataset[0].points() + 2.0], jobs=1)
+    assert normalised_error(found.points, dataset[0].points(), None) < 0.03
+
+
+def test_one_sample_is_too_few(dataset):
+    with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
+        train(dataset[:1], size=40)

@@ -100,8 +100,11 @@ class Accumulator:
     """
 
     def __init__(self, dimension: int, capacity: int) -> None:
-        if capacity < 4:
-            raise ValueError(f"a capacity of {capacity} rows is too small for principal components.")
+        # A summary, a new sample and the shift between their means: with fewer rows nothing can be streamed.
+        if capacity < 3:
+            raise ValueError(
+                f"a capacity of {capacity} rows is too small for principal components: give at least 3."
+            )
         self._rows: Float32 = np.empty((capacity, dimension), dtype=np.float32)
         self._used = 0
         self._summary = 0
