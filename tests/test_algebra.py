@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse, shares
 from pliant.fitting.cost import SSD, ProjectOut, weigh
 from pliant.fitting.method import (
@@ -209,6 +210,80 @@ class TestDerivatives:
         dc, u = solve(Newton(Schur()), model)
         left = model.gu + np.einsum("bmk,bm->bk", model.Hcu, dc) + np.einsum("bkl,bl->bk", model.Huu, u)
         assert_allclose(left, 0, atol=1e-6 * np.abs(model.gu).max())
+
+
+class TestPrintedWiberg:
+    """Bidirectional Wiberg as appendix B prints it, against its own equations with matrices of pixels."""
+
+    def random_parts(self, seed):
+        rng = np.random.default_rng(seed)
+        A = np.linalg.qr(rng.normal(size=(90, 6)))[0].T
+        Ji = rng.normal(size=(90, 5))
+        Ja = Ji + 0.5 * rng.normal(size=(90, 5))
+        return A, Ji, Ja, rng.normal(size=90)
+
+    def increments(self, name, seed):
+        """What the algebra makes of inner products alone, and what appendix B says."""
+        A, Ji, Ja, r = self.random_parts(seed)
+        algorithm = Algorithm.parse(name)
+        system = inner_products(r, A, Ji, Ja)
+        batched = {
+            key: None if value is None else np.asarray(value)[None] for key, value in vars(system).items()
+        }
+        weights = weigh(algorithm.cost, np.ones(3), np.ones(6), 1.0)
+        model = quadratic(
+            type(system)(**batched), weights, algorithm.composition, np.zeros((1, 5)), np.zeros((1, 6))
+        )
+        dc, u = solve(algorithm.method, model)
+        A_bar = np.eye(90) - A.T @ A
+        H_i = Ji.T @ A_bar @ Ji
+        P = A_bar - A_bar @ Ji @ np.linalg.inv(H_i) @ Ji.T @ A_bar
+        printed = {
+            "dp": -np.linalg.inv(H_i) @ Ji.T @ A_bar @ r,
+            "dq": np.linalg.inv(Ja.T @ P @ Ja) @ Ja.T @ P @ r,
+            "dc": A @ r,
+        }
+        coupled = -np.linalg.inv(H_i) @ Ji.T @ A_bar @ (r - Ja @ printed["dq"])
+        return dc[0], *u[0].reshape(2, 5), printed, coupled
+
+    @pytest.mark.parametrize("name", ["ssd-bid-w:printed", "po:0-bid-w:printed"])
+    def test_it_is_what_the_appendix_says(self, name):
+        for seed in range(5):
+            dc, dp, dq, printed, _ = self.increments(name, seed)
+            assert_allclose(dp, printed["dp"], rtol=1e-9)
+            assert_allclose(dq, printed["dq"], rtol=1e-9)
+            if name.startswith("ssd"):
+                assert_allclose(dc, printed["dc"], rtol=1e-9)
+
+    @pytest.mark.parametrize("name", ["ssd-bid-w", "po:0-bid-w"])
+    def test_derived_has_the_same_dq_and_the_dp_that_goes_with_it(self, name):
+        for seed in range(5):
+            _, dp, dq, printed, coupled = self.increments(name, seed)
+            assert_allclose(dq, printed["dq"], rtol=1e-9)
+            assert_allclose(dp, coupled, rtol=1e-9)
+            assert np.abs(dp - printed["dp"]).max() > 0.01
+
+    @pytest.mark.parametrize("name", ["ssd-bid-w:printed", "po:0-bid-w:printed"])
+    def test_it_is_no_minimum_of_the_linearised_cost(self, name):
+        """With its own dq, a smaller cost is left with the dp of Schur."""
+        for seed in range(5):
+            A, Ji, Ja, r = self.random_parts(seed)
+            _, dp, dq, _, coupled = self.increments(name, seed)
+            A_bar = np.eye(90) - A.T @ A
+            left = [x @ A_bar @ x for x in (r + Ji @ dp - Ja @ dq, r + Ji @ coupled - Ja @ dq)]
+            assert left[0] > left[1] + 1e-6
+
+    def test_items_that_are_not_finite_do_not_stop_the_others(self):
+        model, _, _ = model_of(World(3), SSD(), Bidirectional(), "none")
+        model = replace(
+            model,
+            **{key: np.concatenate([getattr(model, key)] * 2) for key in ("gc", "gu", "Hcu", "Huu")},
+        )
+        one = solve(Wiberg("printed"), model)[1][0]
+        model.Huu[1] = np.nan
+        both = solve(Wiberg("printed"), model)[1]
+        assert_allclose(both[0], one)
+        assert not np.isfinite(both[1]).any()
 
 
 @pytest.mark.parametrize("kind", ["derived", "printed", "turned"])

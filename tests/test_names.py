@@ -32,6 +32,7 @@ class TestNames:
             Algorithm(SSD("ridge"), Bidirectional(), Newton(Alternated(2, joint=True), "printed")),
             Algorithm(SSD(), Forward(), GaussNewton(Dense())),
             Algorithm(ProjectOut(0.3), Bidirectional(), Wiberg()),
+            Algorithm(SSD("map"), Bidirectional(), Wiberg("printed")),
         ],
         ids=str,
     )
@@ -91,6 +92,8 @@ class TestNames:
             ("po-asy:\u0660.\u0662-gn", "no algorithm"),
             ("po-for-n:abc", "no algorithm"),
             ("ssd-inv-w-alt", "no algorithm"),
+            ("ssd-inv-w:printed", "printed as it is derived"),
+            ("ssd-bid-w:turned", "no algorithm"),
             ("ssd-for-n:1.5-sch", "share = 1.5: the share of the curvature lies between 0 and 1"),
             ("po-for-n:-2", "share = -2.0"),
             ("po-for-n:nan", "share = nan"),

@@ -3,7 +3,8 @@
 A name is those three, joined by hyphens: `po-asy-gn`, `ssd-bid-n-alt`. What differs from the default stands
 behind a colon: `po:0-asy:0.2-gn` (rho 0, alpha 0.2), `ssd:map-inv-gn-alt:3` (prior, three sweeps),
 `ssd-inv-n:safe-sch`, `ssd-bid-gn-alt:1:joint`, `ssd-inv-gn-den`. Newton's method with a share of its curvature
-is `ssd-for-n:0.25-sch` or `ssd-inv-n:printed:0.5-sch`, and with its sign turned `po-for-n:turned`.
+is `ssd-for-n:0.25-sch` or `ssd-inv-n:printed:0.5-sch`, and with its sign turned `po-for-n:turned`. Bidirectional Wiberg
+as appendix B prints it is `ssd-bid-w:printed`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,13 @@ class Algorithm:
     method: Method = GaussNewton()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.cost, ProjectOut) or isinstance(self.composition, Bidirectional):
+        bidirectional = isinstance(self.composition, Bidirectional)
+        if isinstance(self.method, Wiberg) and self.method.variant == "printed" and not bidirectional:
+            raise ValueError(
+                "with one set of shape unknowns, Wiberg is printed as it is derived: take the method w, or "
+                "bidirectional composition."
+            )
+        if not isinstance(self.cost, ProjectOut) or bidirectional:
             return
         if isinstance(self.method, Wiberg):
             raise ValueError(
@@ -168,6 +175,8 @@ def _method(name: str, options: list[str], strategy: Strategy) -> Method:
             return Newton(strategy, "derived", *map(_number, share))
         case "w", [] if strategy == Schur():
             return Wiberg()
+        case "w", ["printed"] if strategy == Schur():
+            return Wiberg("printed")
     raise _Unknown
 
 
@@ -221,7 +230,7 @@ def _rest_of_name(algorithm: Algorithm) -> tuple[str, str, str]:
             composition = "asy" if alpha == 0.5 else f"asy:{float(alpha)!r}"
     method = algorithm.method
     if isinstance(method, Wiberg):
-        return composition, "w", ""
+        return composition, "w" if method.variant == "derived" else f"w:{method.variant}", ""
     how = "gn" if isinstance(method, GaussNewton) else _newton_name(method)
     match method.strategy:
         case Dense():

@@ -98,7 +98,14 @@ class Newton:
 
 @dataclass(frozen=True)
 class Wiberg:
-    """The shape's increment with c eliminated, and c as it is best before that step (section 3.3.3)."""
+    """The shape's increment with c eliminated, and c as it is best before that step (section 3.3.3).
+
+    Bidirectional composition has two forms. `derived` eliminates dp as a function of dq, so that both are those of
+    Gauss-Newton by the Schur complement. `printed` is what appendix B says: the same dq, but dp as it would be
+    without it.
+    """
+
+    variant: Literal["derived", "printed"] = "derived"
 
 
 Method = GaussNewton | Newton | Wiberg
@@ -213,8 +220,8 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
     `gauss_newton` is the model without curvature, which `newton-safe` leans on.
     """
     if isinstance(method, Wiberg):
-        _, u = _schur(model)
-        return -model.gc / model.Hcc, u
+        # Neither form lets dc follow the step: the next iteration has it right.
+        return -model.gc / model.Hcc, _printed(model) if method.variant == "printed" else _schur(model)[1]
     if isinstance(method, Newton) and method.variant == "safe":
         if gauss_newton is None:
             raise ValueError("newton-safe needs the Gauss-Newton model of the same system.")
@@ -230,11 +237,28 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
 
 def _schur(model: Quadratic) -> tuple[Float64, Float64]:
     """Equations 48, 49 and 52: c eliminated, u solved, c found from it."""
-    scaled = np.swapaxes(model.Hcu, -1, -2) / model.Hcc
-    reduced = model.Huu - scaled @ model.Hcu
-    right = model.gu - (scaled @ model.gc[:, :, None])[:, :, 0]
+    reduced, right = _without_appearance(model)
     u = -least_norm(reduced, right, _ILL_CONDITIONED if model.blocks == 2 else _SINGULAR)
     return _given(model, u), u
+
+
+def _without_appearance(model: Quadratic) -> tuple[Float64, Float64]:
+    """The Hessian `(B, k, k)` and gradient `(B, k)` of u once dc is the best for it."""
+    scaled = np.swapaxes(model.Hcu, -1, -2) / model.Hcc
+    return model.Huu - scaled @ model.Hcu, model.gu - (scaled @ model.gc[:, :, None])[:, :, 0]
+
+
+def _printed(model: Quadratic) -> Float64:
+    """Wiberg for bidirectional composition as appendix B has it: dp as if dq were zero, dq as if dp followed it."""
+    reduced, right = _without_appearance(model)
+    n = right.shape[-1] // 2
+    values, vectors = _eigh(reduced[:, :n, :n])
+    inverse = (vectors * _reciprocals(values, _SINGULAR)[:, None, :]) @ np.swapaxes(vectors, -1, -2)
+    dp = -(inverse @ right[:, :n, None])[:, :, 0]
+    corner = reduced[:, n:, :n]
+    complement = reduced[:, n:, n:] - corner @ inverse @ np.swapaxes(corner, -1, -2)
+    dq = -least_norm(complement, right[:, n:] + (corner @ dp[:, :, None])[:, :, 0])
+    return np.concatenate([dp, dq], axis=-1)
 
 
 def _given(model: Quadratic, u: Float64) -> Float64:
@@ -294,10 +318,14 @@ def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> 
     An item that is not finite, or that defeats the decomposition, has a solution that is not a number.
     """
     values, vectors = _eigh(matrix)
-    cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
-    inverse = np.divide(1.0, values, out=np.zeros_like(values), where=~(np.abs(values) <= cut))
-    along = (right[:, None, :] @ vectors)[:, 0] * inverse
+    along = (right[:, None, :] @ vectors)[:, 0] * _reciprocals(values, singular)
     return np.asarray((vectors @ along[:, :, None])[:, :, 0])
+
+
+def _reciprocals(values: Float64, singular: float) -> Float64:
+    """One over each eigenvalue `(B, k)`, and zero for those below a share of the largest."""
+    cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
+    return np.divide(1.0, values, out=np.zeros_like(values), where=~(np.abs(values) <= cut))
 
 
 def _eigh(matrix: Float64) -> tuple[Float64, Float64]:
