@@ -3,7 +3,9 @@
 import re
 from dataclasses import dataclass, replace
 from io import BytesIO
+from xml.etree import ElementTree
 
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +27,8 @@ ERRORS = arrays(
     np.float64, st.integers(1, 30), elements=st.floats(0, 0.2) | st.just(np.nan) | st.just(np.inf)
 )
 
+
+ODD_NAME = "$\\frac{$.jpg"
 
 FIGURES = {
     "samples": lambda t: plots.plot_samples(t.dataset[:3], columns=2),
@@ -99,6 +103,36 @@ class TestFigures:
             buffer = BytesIO()
             figure.savefig(buffer, format=kind, dpi=30)
             assert buffer.getvalue().startswith(begin)
+
+    def test_no_figure_takes_text_for_a_formula(self, things):
+        """Whoever adds text to a figure: names of files and landmarks are the user's."""
+        for name, make in FIGURES.items():
+            figure = make(things)
+            axis = figure.axes[0]
+            axis.set_title(ODD_NAME)
+            axis.annotate(ODD_NAME, (0.5, 0.5))
+            axis.plot([0, 1], [0, 1], label=ODD_NAME)
+            axis.legend()
+            axis.set_axis_on()
+            axis.set_xticks([0.5], [ODD_NAME])
+            text = BytesIO()
+            with matplotlib.rc_context({"svg.fonttype": "none"}):
+                figure.savefig(text, format="svg", dpi=30)
+            assert text.getvalue().decode().count(f">{ODD_NAME}<") >= 3, name
+
+    def test_names_that_no_font_has_are_drawn(self, things):
+        """Bytes that are not UTF-8, as Python keeps them, and control characters."""
+        names = [ODD_NAME, "a\udcff.jpg", "a\x1b[31m\x00.jpg"]
+        three = things.images[:3], things.points[:3], things.truths[:3]
+        for kind in ("png", "svg", "pdf"):
+            figure = plots.plot_best_median_worst(*three, names=names)
+            buffer = BytesIO()
+            figure.savefig(buffer, format=kind, dpi=30)
+            if kind == "svg":
+                ElementTree.fromstring(buffer.getvalue())
+        titles = " ".join(axis.get_title() for axis in figure.axes)
+        assert ODD_NAME in titles
+        assert "a\N{REPLACEMENT CHARACTER}.jpg" in titles
 
     def test_landmarks_stay_vectors_on_an_embedded_image(self, things):
         svg = BytesIO()

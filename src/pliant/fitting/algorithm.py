@@ -3,8 +3,8 @@
 A name is those three, joined by hyphens: `po-asy-gn`, `ssd-bid-n-alt`. What differs from the default stands
 behind a colon: `po:0-asy:0.2-gn` (rho 0, alpha 0.2), `ssd:map-inv-gn-alt:3` (prior, three sweeps),
 `ssd-inv-n:safe-sch`, `ssd-bid-gn-alt:1:joint`, `ssd-inv-gn-den`. Newton's method with a share of its curvature
-is `ssd-for-n:0.25-sch` or `ssd-inv-n:printed:0.5-sch`, and with its sign turned `po-for-n:turned`. Bidirectional Wiberg
-as appendix B prints it is `ssd-bid-w:printed`.
+is `ssd-for-n:0.25-sch` or `ssd-inv-n:printed:0.5-sch`, and with its sign turned `po-for-n:turned`. Bidirectional
+Wiberg as appendix B prints it is `ssd-bid-w:printed`.
 """
 
 from __future__ import annotations

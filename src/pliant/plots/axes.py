@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unicodedata import category
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from pliant.arrays import Floats, Image, Int32
 from pliant.plots.style import MARKERS, Kind, Style
@@ -17,9 +20,30 @@ Box = tuple[int, int, int, int]
 """Left, top, right and bottom of a part of an image; the last two are one beyond it."""
 
 
+class PlainFigure(Figure):
+    """A figure that shows text as it is: names of files and landmarks are the user's, and are no formulas."""
+
+    def draw(self, renderer: Any) -> None:
+        """Draw all of it. Every way to a picture comes through here, whoever has added text."""
+        for text in self.findobj(Text):
+            text.set_parse_math(False)
+            text.set_text(_printable(text.get_text()))
+        # Labels of ticks are made while the figure is drawn.
+        with rc_context({"text.parse_math": False}):
+            super().draw(renderer)
+
+
+def _printable(text: str) -> str:
+    """Text without what no font has: bytes of file names that are not UTF-8, and control characters."""
+    return "".join(
+        letter if letter == "\n" or not category(letter).startswith("C") else "\N{REPLACEMENT CHARACTER}"
+        for letter in text
+    )
+
+
 def sheet(rows: int, columns: int, width: float, height: float, style: Style) -> tuple[Figure, Any]:
     """A figure of `width x height` inches with axes `(rows, columns)`."""
-    figure = Figure(figsize=(width, height), layout="constrained", dpi=style.dpi)
+    figure = PlainFigure(figsize=(width, height), layout="constrained", dpi=style.dpi)
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 
