@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
 from pliant.confidence import Confidence
+from pliant.files import IrregularFile, open_plain
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
@@ -69,15 +70,15 @@ def load(path: Path | str) -> Model:
     """The model in a file; its arrays are views of the file, read from disk when they are used."""
     path = Path(path)
     try:
-        with open(path, "rb") as file:
+        with open_plain(path) as file:
             size = os.fstat(file.fileno()).st_size
             if size < 8:
                 raise ModelFileError(f"{path}: this is not a pliant model: the file has only {size} bytes.")
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:
         raise ModelFileError(f"{path}: there is no such file.") from None
-    except IsADirectoryError:
-        raise ModelFileError(f"{path}: this is a folder, not a model file.") from None
+    except IrregularFile as error:
+        raise ModelFileError(str(error)) from None
     header, start = _read_header(path, content)
     metadata = header.pop("__metadata__")
     arrays = _map_arrays(path, content, start, header)

@@ -166,6 +166,7 @@ def _size(sample: Sample) -> tuple[int, int] | None:
 def _name_from(home: Path, sample: Sample, annotation: Annotation) -> str:
     """The image as seen from the folder that the output will be in; as the input had it, if it is not there."""
     from pliant.data.addresses import is_address, is_file, path_in_store, plain_name
+    from pliant.files import real_path
 
     source = sample.image_source
     if not isinstance(source, (Path, str)):
@@ -177,9 +178,9 @@ def _name_from(home: Path, sample: Sample, annotation: Annotation) -> str:
     if not is_file(source):
         return annotation.image or plain_name(source)
     try:
-        return Path(os.path.relpath(source.resolve(), home.resolve())).as_posix()
+        return Path(os.path.relpath(real_path(source), real_path(home))).as_posix()
     except ValueError:  # Another drive.
-        return source.resolve().as_posix()
+        return real_path(source).as_posix()
 
 
 def _inner_name(sample: Sample, annotation: Annotation) -> str:
@@ -211,10 +212,14 @@ def _targets(read: Sequence[_Converted], folder: Path, ending: str) -> dict[Path
 
 def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], force: bool) -> None:
     """Never write over what is being read, and over other files only if that is asked for."""
-    inputs = {Path(source).resolve()}
-    inputs |= {sample.points_source.resolve() for sample in samples if isinstance(sample.points_source, Path)}
+    from pliant.files import real_path
+
+    inputs = {real_path(source)}
+    inputs |= {
+        real_path(sample.points_source) for sample in samples if isinstance(sample.points_source, Path)
+    }
     for target in targets:
-        if target.resolve() in inputs:
+        if real_path(target) in inputs:
             raise ValueError(f"{target}: this is what is being converted: write to another place.")
         if target.exists() and not force:
             raise ValueError(f"{target} is there already: --force replaces it.")

@@ -14,6 +14,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
+from pliant.files import open_plain
+
 Source = Path | str
 """A file or folder: a path, or an address."""
 
@@ -140,7 +142,7 @@ def matching(pattern: str) -> list[Source]:
 def opened(source: Source) -> Iterator[BinaryIO]:
     """A file to read from, wherever it is."""
     if isinstance(source, Path):
-        with open(source, "rb") as file:
+        with open_plain(source) as file:
             yield file
         return
     system, path = _system(source)

@@ -38,6 +38,7 @@ from pliant.data.formats import (
     read_annotations_with,
 )
 from pliant.data.sources import image_of, local_matches, sizes_of_images
+from pliant.files import real_path, require_plain
 
 
 def samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:
@@ -46,6 +47,8 @@ def samples_of(source: Source, folder: Source | None, format: str) -> list[Sampl
     if is_folder(source):
         return _folder(source, folder, format)
     if not is_file(source):
+        if isinstance(source, Path):
+            require_plain(source)
         matches = matching(source) if isinstance(source, str) else local_matches(str(source))
         if not matches:
             raise ValueError(f"{source}: there is no such folder or file.")
@@ -98,7 +101,7 @@ def annotation_in(source: Source, format: str, folder: Source | None) -> Annotat
 def short_name(source: Source) -> str:
     """A source by its last two parts, without what is private in a path."""
     if isinstance(source := as_source(source), Path):
-        return "/".join(source.resolve().parts[-2:])
+        return "/".join(real_path(source).parts[-2:])
     return "/".join([part for part in re.split(r"::|/", source) if part][-2:])
 
 

@@ -23,6 +23,7 @@ from pliant.data.addresses import (
     with_ending,
 )
 from pliant.data.annotation import ImageSizes, Size
+from pliant.files import real_path, require_plain
 
 
 def find_images(arguments: Sequence[str]) -> list[str]:
@@ -34,9 +35,11 @@ def find_images(arguments: Sequence[str]) -> list[str]:
             several = [file for file in files_in(source) if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(f"{source}: there are no images in this folder.")
-        elif source.exists() if isinstance(source, Path) else is_file(source):
+        elif is_file(source):
             several = [source]
         else:
+            if isinstance(source, Path):
+                require_plain(source)
             several = matching(source) if isinstance(source, str) else local_matches(argument)
             several = [file for file in several if ending(file) in images.EXTENSIONS]
             if not several:
@@ -46,7 +49,7 @@ def find_images(arguments: Sequence[str]) -> list[str]:
         found += several
     unique: dict[Source, Source] = {}
     for file in found:
-        unique.setdefault(file.resolve() if isinstance(file, Path) else file, file)
+        unique.setdefault(real_path(file) if isinstance(file, Path) else file, file)
     return [str(file) for file in unique.values()]
 
 

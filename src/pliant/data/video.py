@@ -14,6 +14,7 @@ import numpy as np
 from pliant.arrays import Image
 from pliant.data.images import EXTENSIONS
 from pliant.data.sources import find_images
+from pliant.files import require_plain
 
 RATE = 25.0
 """Frames a second, where a file does not say, and for folders."""
@@ -58,6 +59,8 @@ def read_video(path: Path | str, every: int = 1) -> Video:
         raise ValueError(f"every = {every!r}: take every frame (1), every other (2), and so on.")
     file = Path(path)
     if not file.is_file() or (file.suffix.lower() in EXTENSIONS and file.suffix.lower() != ".gif"):
+        if not file.is_dir():
+            require_plain(file)
         if not file.exists() and not any(sign in str(path) for sign in "*?["):
             raise ValueError(f"{path}: there is no such video, and no such folder of frames.")
         files = sorted(map(Path, find_images([str(path)])), key=_by_number)[::every]

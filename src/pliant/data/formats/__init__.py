@@ -16,6 +16,7 @@ from typing import Protocol, cast
 from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.sources import sizes_of_images
+from pliant.files import require_plain
 
 _HEAD = 8192
 """How many bytes of a file its format is recognised by."""
@@ -74,6 +75,7 @@ def read_annotations(
 
 def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[Annotation]:
     """All annotations in a file, the sizes of whose images are known from elsewhere than its folder."""
+    require_plain(path)
     try:
         module, convention = find_format(format) if format else _recognised(path)
         return module.read(path, convention, sizes)
@@ -81,8 +83,6 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
         if error.filename is not None and Path(error.filename) != path:
             raise
         raise ValueError(f"{path}: there is no such landmark file.") from None
-    except IsADirectoryError:
-        raise ValueError(f"{path}: this is a folder, not a landmark file.") from None
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:

@@ -1,0 +1,59 @@
+"""Plain files on this machine, told apart from pipes, folders and links that go round before they are opened."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+class IrregularFile(OSError):
+    """A folder, pipe, socket or device where a plain file is needed; the message is a sentence that names it."""
+
+
+def open_plain(path: Path) -> BinaryIO:
+    """A plain file to read bytes from; whatever else has that name is refused, and never waited for."""
+    if not hasattr(os, "O_NONBLOCK"):  # Windows, where pipes have no names in folders.
+        require_plain(path)
+        return open(path, "rb")
+    try:
+        # To open a pipe would wait for its other end. What was opened is looked at, not what has its name by then.
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        # A socket cannot be opened at all.
+        require_plain(path)
+        raise
+    try:
+        _require_plain(path, os.fstat(handle).st_mode)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def require_plain(path: Path) -> None:
+    """Refuse what is there and no plain file, where a library opens files by their names; nothing there is fine."""
+    if path.exists():
+        _require_plain(path, path.stat().st_mode)
+    elif os.path.islink(path):
+        raise IrregularFile(f"{path}: this symbolic link leads nowhere, or round in a circle.")
+
+
+def _require_plain(path: Path, mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "something else")
+        raise IrregularFile(f"{path}: this is {kind}, and a plain file is needed.")
+
+
+def real_path(path: Path | str) -> Path:
+    """The absolute path without links; where they go round, `Path.resolve` would raise a RuntimeError."""
+    return Path(os.path.realpath(path))
