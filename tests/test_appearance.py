@@ -34,7 +34,7 @@ class TestInterpolation:
         image = (smooth_image() * 255).astype(np.uint8)
         assert_allclose(resample(image, np.zeros(2), 1.0, image.shape)[:, :, 0], image / 255, atol=1e-6)
 
-    @pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+    @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
     def test_every_type_of_pixel_is_brought_to_the_same_range(self, dtype):
         whitest = np.iinfo(dtype).max if dtype != np.float32 else 1
         image = (smooth_image() * whitest).astype(dtype)

@@ -49,13 +49,14 @@ class TestImages:
         assert loaded[3, 3].tolist() == [255, 0, 0]
 
     def test_sixteen_bits_are_kept(self, tmp_path):
-        values = np.array([[0, 1], [40000, 65535]], dtype=np.uint16)
+        """No two of 40,000 values become one."""
+        values = np.arange(40000, dtype=np.uint16).reshape(200, 200)
         PIL.fromarray(values).save(tmp_path / "a.png")
         PIL.fromarray(values).save(tmp_path / "b.tif")
         for name in ("a.png", "b.tif"):
             loaded = read_image(tmp_path / name)
-            assert loaded.dtype == np.uint16
-            assert loaded.tolist() == values.tolist()
+            assert loaded.dtype == np.float32
+            assert np.all(np.diff(loaded.ravel()) > 0)
 
     def test_floating_point(self, tmp_path):
         values = np.linspace(0, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -110,8 +111,8 @@ class TestImages:
         [
             (np.zeros((3, 3, 4)), "is \\(height, width\\)"),
             (np.zeros((0, 3)), "is \\(height, width\\)"),
-            (np.zeros((3, 3), dtype=np.int32), "uint8, uint16 or floats"),
-            (np.full((3, 3), 200.0), "between 0 and 1"),
+            (np.zeros((3, 3), dtype=bool), "integers or floats, not bool"),
+            (np.full((3, 3), "white"), "integers or floats"),
             (np.full((3, 3), np.nan), "not finite"),
         ],
     )

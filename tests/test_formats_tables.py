@@ -270,7 +270,14 @@ class TestKaggle:
 
     @pytest.mark.parametrize(
         ("value", "grey"),
-        [(np.full((5, 5), 257 * 7, np.uint16), 7), (np.full((5, 5, 3), 0.2), 51), (square(5), None)],
+        [
+            (
+                np.repeat(np.array([[0], [51 * 257], [65535]], np.uint16), 3, axis=1),
+                [[0] * 3, [51] * 3, [255] * 3],
+            ),
+            (np.full((5, 5, 3), 0.2), 51),
+            (square(5), None),
+        ],
     )
     def test_pixels_become_8_bit_grey(self, tmp_path, value, grey):
         write_annotations(

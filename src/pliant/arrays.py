@@ -10,7 +10,7 @@ Float64 = NDArray[np.float64]
 Floats = NDArray[np.floating[Any]]
 Int32 = NDArray[np.int32]
 Image = NDArray[Any]
-"""`(h, w)`, `(h, w, 1)` or `(h, w, 3)`: 8-bit, 16-bit, or floating point from 0 to 1."""
+"""`(h, w)`, `(h, w, 1)` or `(h, w, 3)`: 8-bit, or floating point with black at 0 and white at 1."""
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 

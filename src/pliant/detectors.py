@@ -11,6 +11,7 @@ from typing import Any
 import cv2
 import numpy as np
 
+from pliant.appearance.tones import as_grey_bytes
 from pliant.arrays import Float64, Floats, Image
 from pliant.data.dataset import Sample
 from pliant.placement import IMAGE, LOST, Placement, image_box, learn_placement
@@ -45,7 +46,7 @@ def haar_face(image: Image) -> Float64:
         # One for each thread: a cascade keeps the image that it works on.
         file = Path(cv2.__file__).parent / "data" / "haarcascade_frontalface_default.xml"
         _cascades.face = cv2.CascadeClassifier(str(file))
-    grey = _grey_bytes(image)
+    grey: Any = as_grey_bytes(image)
     zoom = min(1.0, _LONGEST / max(grey.shape))
     if zoom < 1:
         grey = cv2.resize(grey, None, fx=zoom, fy=zoom, interpolation=cv2.INTER_AREA)
@@ -148,14 +149,6 @@ def _on_object(seen: Sequence[tuple[Float64, Float64]], truths: Float64) -> int:
             off = np.abs((truth.min(axis=0) + truth.max(axis=0) - (left + right, top + bottom)) / 2)
             count += bool(np.all(off < LOST * np.ptp(truth, axis=0)))
     return count
-
-
-def _grey_bytes(image: Image) -> Any:
-    if image.dtype == np.uint16:
-        image = (image >> 8).astype(np.uint8)
-    elif image.dtype != np.uint8:
-        image = np.clip(np.rint(image * 255), 0, 255).astype(np.uint8)
-    return cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) if image.ndim == 3 else image
 
 
 def _imported(name: str, module: str, function: str) -> Detector:

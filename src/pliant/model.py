@@ -101,11 +101,9 @@ class Model:
         """The image `(h, w)` or `(h, w, 3)` with the texture model's idea of the object drawn over it."""
         from pliant.appearance.interpolation import resample
 
-        canvas = resample(image, np.zeros(2), 1.0, (image.shape[0], image.shape[1]))
-        if canvas.shape[2] != self.texture.channels:
-            canvas = np.broadcast_to(
-                canvas.mean(axis=2, keepdims=True), (*canvas.shape[:2], self.texture.channels)
-            )
+        shape, grey = (image.shape[0], image.shape[1]), self.texture.channels == 1
+        canvas = resample(image, np.zeros(2), 1.0, shape, grey=grey)
+        canvas = np.broadcast_to(canvas, (*shape, self.texture.channels))
         return self.texture.draw(self.texture.project(image, points), points, canvas)
 
 

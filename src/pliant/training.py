@@ -165,6 +165,7 @@ def train(
             "left_out": len(dataset) - real,
             "mirrored": len(valid.dataset) - real,
             "completed_landmarks": completed,
+            "more_than_8_bits": as_taken.deep,
             "principal_components": "exact" if exact else "streamed",
             "licence": licence,
         },

@@ -8,13 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pliant.appearance.tones import LUMA, in_range, unit
 from pliant.arrays import Float32, Floats, Image
 from pliant.compiled import compiled
 
 Int64 = NDArray[np.int64]
-
-_LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
-"""Weights of red, green and blue in brightness (ITU-R BT.601)."""
 
 
 def bilinear(image: Float32, positions: Floats) -> Float32:
@@ -32,15 +30,16 @@ def resample(
     which leaves the window as sharp, in its own pixels, as a camera with a blur of 0.5 would have.
     `grey` makes one channel of three.
     """
+    image = in_range(image)
     planes = image[:, :, None] if image.ndim == 2 else image
     blur = 0.5 * math.sqrt(max(scale**-2 - 1.0, 0.0))
     rows, row_weights = _taps(float(origin[1]), scale, shape[0], blur, planes.shape[0])
     columns, column_weights = _taps(float(origin[0]), scale, shape[1], blur, planes.shape[1])
     window = planes[rows[0, 0] : rows[-1, -1] + 1, columns[0, 0] : columns[-1, -1] + 1].astype(np.float32)
     if grey and window.shape[2] == 3:
-        window = (window @ _LUMA)[:, :, None]
+        window = (window @ LUMA)[:, :, None]
     # Sums of rows are the fast ones, so the window is turned between the axes, and back after them.
-    tall = _turned_sums(window, rows - rows[0, 0], row_weights * _unit(image))
+    tall = _turned_sums(window, rows - rows[0, 0], row_weights * unit(image))
     return _turned_sums(tall, columns - columns[0, 0], column_weights)
 
 
@@ -49,11 +48,6 @@ def _turned_sums(window: Float32, indices: Int64, weights: Float32) -> Float32:
     _, width, channels = window.shape
     sums = _row_sums(window.reshape(len(window), -1), indices, weights)
     return np.ascontiguousarray(sums.reshape(-1, width, channels).swapaxes(0, 1))
-
-
-def _unit(image: Image) -> np.float32:
-    """What a pixel value is multiplied with to lie between 0 and 1."""
-    return np.float32(1 / np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1)
 
 
 def _taps(origin: float, scale: float, length: int, blur: float, limit: int) -> tuple[Int64, Float32]:

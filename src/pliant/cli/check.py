@@ -52,7 +52,7 @@ def check(
 
     import pliant
     from pliant.data.suspects import find_suspects
-    from pliant.data.validation import validate
+    from pliant.data.validation import about_range, validate
     from pliant.progress import Progress
     from pliant.threads import cores
 
@@ -73,10 +73,18 @@ def check(
         plot_suspects(valid.dataset, suspects).savefig(draw)
     if as_json:
         rows = [_row(suspect) for suspect in suspects]
-        found = {"samples": len(dataset), "problems": list(valid.problems), "suspects": rows}
-        typer.echo(json.dumps({**found, "samples_with_missing_landmarks": lacking}, indent=2))
+        found: dict[str, Any] = {
+            "samples": len(dataset),
+            "problems": list(valid.problems),
+            "suspects": rows,
+            "samples_with_missing_landmarks": lacking,
+            "more_than_8_bits": valid.deep,
+        }
+        typer.echo(json.dumps(found, indent=2))
     elif not quiet:
         _print(dataset, valid.problems, suspects, lacking)
+        if valid.deep:
+            typer.echo(about_range(valid.deep))
         if draw is not None:
             typer.echo(f"wrote {draw}" if suspects else f"nothing is suspicious, so {draw} was not written")
     if valid.problems or suspects:

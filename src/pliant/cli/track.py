@@ -209,11 +209,13 @@ def _corners(box: str) -> Float64:
 
 def _check_output(output: Path, film: Video) -> None:
     """Refuse to replace anything but the files of an earlier run."""
+    from pliant.files import real_path
+
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output}: this is a file, and a folder is needed to write to.")
     for name in _OUTPUTS[1:]:
         target = output / name
-        ours = (output / "track.parquet").is_file() and target.resolve() != Path(film.name).resolve()
+        ours = (output / "track.parquet").is_file() and real_path(target) != real_path(film.name)
         if target.exists() and not ours:
             raise ValueError(f"{target} would be replaced: write to another folder.")
 
@@ -361,13 +363,10 @@ def _picture(number: int, image: Image, record: TrackedFrame) -> NDArray[Any]:
     import cv2
     import numpy as np
 
+    from pliant.appearance.tones import as_bytes
     from pliant.shape import shape_size
 
-    if image.dtype == np.uint16:
-        image = image >> 8
-    elif image.dtype != np.uint8:
-        image = np.rint(255 * image)
-    image = image.astype(np.uint8)
+    image = as_bytes(image)
     canvas = (
         np.repeat(image[:, :, None], 3, axis=2)
         if image.ndim == 2

@@ -119,6 +119,7 @@ def train(
     import pliant
     from pliant.calibration import FEWEST
     from pliant.cli.inspect import describe, summarise
+    from pliant.data.validation import about_range
 
     if not output.parent.is_dir():
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")
@@ -184,6 +185,8 @@ def train(
     begin = time.perf_counter()
     model = _trained(dataset, chosen)
     seconds = time.perf_counter() - begin
+    if model.provenance["more_than_8_bits"] and not silent:
+        typer.echo(about_range(model.provenance["more_than_8_bits"]), err=True)
     if confidence:
         if len(dataset) >= FEWEST:
             model = pliant.calibrate(

@@ -34,7 +34,7 @@ class Sample:
     format: str = ""
 
     def image(self) -> Image:
-        """`(h, w)` or `(h, w, 3)`, 8- or 16-bit, or float32 from 0 to 1."""
+        """`(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
         if isinstance(self.image_source, (Path, str)):
             return images.read_image(self.image_source)
         return images.as_image(self.image_source(), self.name)

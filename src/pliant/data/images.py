@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
-from PIL import ExifTags, ImageOps, UnidentifiedImageError
+from PIL import ExifTags, UnidentifiedImageError
 from PIL import Image as PIL
 
+from pliant.appearance.tones import in_range, stretched
 from pliant.arrays import Image
+from pliant.data import dicom
 from pliant.data.addresses import Source, as_source, opened
+from pliant.files import IrregularFile
 
-EXTENSIONS = (".jpg", ".jpeg", ".png", ".tif", ".tiff", ".bmp", ".webp", ".gif", ".pgm", ".ppm", ".jp2")
+EXTENSIONS = (
+    ".jpg",
+    ".jpeg",
+    ".png",
+    ".tif",
+    ".tiff",
+    ".bmp",
+    ".webp",
+    ".gif",
+    ".pgm",
+    ".ppm",
+    ".jp2",
+    ".dcm",
+)
 
 
 class ImageError(ValueError):
@@ -20,79 +39,129 @@ class ImageError(ValueError):
 
 
 def read_image(path: Source) -> Image:
-    """The image at a path or address, as `(h, w)` or `(h, w, 3)`, 8- or 16-bit, or float32 from 0 to 1.
+    """The image at a path or address, as `(h, w)` or `(h, w, 3)`: 8-bit, or float32 with black at 0 and white at 1.
 
-    A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB;
-    transparent pixels are laid on white; 16-bit grey keeps its 16 bits, 65535 being white.
+    A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB; transparent pixels
+    are laid on white. Images of more than 8 bits become float32; what is black and white is found in the image
+    (`docs/data.md`), or is what the window of a DICOM file says.
     """
-    source = as_source(path)
-    stored = source if isinstance(source, Path) else _fetched(source)
-    try:
-        with PIL.open(stored) as file:
+    with _decoding(path, "the image is damaged or incomplete"), _content(as_source(path)) as content:
+        if dicom.is_dicom(content):
+            return dicom.read_pixels(content)
+        with PIL.open(content) as file:
+            deep = _deep_colour(file, content)
             file.load()
-            return _pixels(ImageOps.exif_transpose(file))
-    except FileNotFoundError:
-        raise ImageError(f"{path}: there is no such image.") from None
-    except UnidentifiedImageError:
-        raise ImageError(f"{path}: this is not an image of a known format.") from None
-    except PIL.DecompressionBombError:
-        raise ImageError(f"{path}: the image is too large to be read safely.") from None
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise ImageError(f"{path}: the image is damaged or incomplete ({error}).") from None
+            orientation = _orientation(file)
+            return _turned(_pixels(file, str(path)) if deep is None else deep, orientation)
 
 
 def image_size(path: Source) -> tuple[int, int]:
     """Width and height of the image as `read_image` gives it, from the head of the file alone."""
-    try:
-        with opened(as_source(path)) as content, PIL.open(content) as file:
-            turned = file.getexif().get(ExifTags.Base.Orientation, 1) >= 5
-            return (file.height, file.width) if turned else (file.width, file.height)
-    except (OSError, SyntaxError, ValueError, EOFError) as error:
-        raise ImageError(f"{path}: the size of this image cannot be read ({error}).") from None
+    with _decoding(path, "the size of this image cannot be read"), opened(as_source(path)) as content:
+        if dicom.is_dicom(content):
+            return dicom.read_size(content)
+        with PIL.open(content) as file:
+            width, height = file.size
+            tags = getattr(file, "tag_v2", None)
+            if tags is not None:
+                # Pillow swaps the sides of a TIFF itself, in newer versions already here.
+                width, height = int(tags[256]), int(tags[257])
+            return (height, width) if _orientation(file) >= 5 else (width, height)
+
+
+def image_spacing(path: Source) -> float | None:
+    """Millimetres from a pixel to the next, if a DICOM file says so, and pixels are square."""
+    with _decoding(path, "the head of this image cannot be read"), opened(as_source(path)) as content:
+        return dicom.read_spacing(content) if dicom.is_dicom(content) else None
 
 
 def as_image(array: Image, name: str = "image") -> Image:
-    """An array given by the user, checked: `(h, w)` or `(h, w, 1 or 3)`, unsigned, or float from 0 to 1."""
+    """An array given by the user, checked, as `read_image` would give it.
+
+    It is `(h, w)` or `(h, w, 1 or 3)`. 8-bit images, and floats from 0 to 1, are taken as they are; of other
+    numbers, what is black and white is found in the image.
+    """
     array = np.asarray(array)
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3) or 0 in array.shape:
         raise ImageError(f"{name}: an image is (height, width) or (height, width, 3), not {array.shape}.")
-    if array.dtype in (np.uint8, np.uint16):
-        return np.ascontiguousarray(array)
+    if np.issubdtype(array.dtype, np.integer):
+        return np.ascontiguousarray(in_range(array))
     if not np.issubdtype(array.dtype, np.floating):
-        raise ImageError(f"{name}: pixels must be uint8, uint16 or floats from 0 to 1, not {array.dtype}.")
+        raise ImageError(f"{name}: pixels must be integers or floats, not {array.dtype}.")
     if not np.all(np.isfinite(array)):
         raise ImageError(f"{name}: some pixels are not finite numbers.")
     if array.min() < -0.001 or array.max() > 1.001:
-        raise ImageError(
-            f"{name}: floating-point pixels must lie between 0 and 1, but these go from "
-            f"{array.min():g} to {array.max():g}."
-        )
+        return np.ascontiguousarray(stretched(array))
     return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _fetched(address: str) -> BytesIO:
-    """All bytes of a file at an address at once: decoders would ask for them in many small pieces."""
+@contextmanager
+def _decoding(path: Source, failure: str) -> Iterator[None]:
+    """Whatever a decoder makes of foreign bytes becomes a sentence that names the file.
+
+    Decoders raise all there is (struct.error, TypeError, NotImplementedError, MemoryError, ...): here, and here
+    alone, every exception is caught.
+    """
     try:
-        with opened(address) as file:
-            return BytesIO(file.read())
+        yield
+    except ImageError:
+        raise
     except FileNotFoundError:
-        raise ImageError(f"{address}: there is no such image.") from None
-    except OSError as error:
+        raise ImageError(f"{path}: there is no such image.") from None
+    except IrregularFile as error:
         raise ImageError(str(error)) from None
+    except dicom.DicomError as error:
+        raise ImageError(f"{path}: {error}") from None
+    except UnidentifiedImageError:
+        raise ImageError(f"{path}: this is not an image of a known format.") from None
+    except PIL.DecompressionBombError as error:
+        most = f", and {2 * PIL.MAX_IMAGE_PIXELS} are the most that are read" if PIL.MAX_IMAGE_PIXELS else ""
+        found = next((word for word in str(error).replace("(", " ").split() if word.isdecimal()), "too many")
+        raise ImageError(
+            f"{path}: the image has {found} pixels{most}: shrink it, or cut out the part with the object."
+        ) from None
+    except MemoryError:
+        raise ImageError(f"{path}: the image does not fit into memory.") from None
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}" if not isinstance(error, (OSError, ValueError)) else error
+        said = str(said) if str(error) else type(error).__name__
+        # What an address fails with is a sentence with its name already.
+        raise ImageError(said if said.startswith(f"{path}: ") else f"{path}: {failure} ({said}).") from None
 
 
-def _pixels(image: PIL.Image) -> Image:
-    if image.mode in ("I;16", "I;16B", "I;16L", "I;16N"):
-        return np.ascontiguousarray(np.asarray(image).astype(np.uint16))
-    if image.mode == "I":
-        values = np.asarray(image)
-        if values.min() < 0 or values.max() > 65535:
-            raise ValueError("its 32-bit integers go beyond 16 bits, so that their white is unknown")
-        return np.ascontiguousarray(values.astype(np.uint16))
+@contextmanager
+def _content(source: Source) -> Iterator[BinaryIO]:
+    """A file; at an address, all of its bytes at once: decoders would ask for them in many small pieces."""
+    with opened(source) as file:
+        yield file if isinstance(source, Path) else BytesIO(file.read())
+
+
+def _orientation(file: PIL.Image) -> int:
+    """The number in EXIF from 1 to 8; a damaged one is as good as none: viewers show such images as they are."""
+    try:
+        found = file.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:
+        return 1
+    return found if isinstance(found, int) and 1 <= found <= 8 else 1
+
+
+def _turned(image: Image, orientation: int) -> Image:
+    if orientation >= 5:
+        image = image.swapaxes(0, 1)
+    if orientation in (2, 3, 6, 7):
+        image = image[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        image = image[::-1]
+    return np.ascontiguousarray(image)
+
+
+def _pixels(image: PIL.Image, name: str) -> Image:
+    if image.mode.startswith("I"):
+        return stretched(np.asarray(image))
     if image.mode == "F":
-        return as_image(np.asarray(image), "its pixels")
+        return as_image(np.asarray(image), name)
     if "A" in image.getbands() or "transparency" in image.info:
         opaque = PIL.new("RGBA", image.size, "white")
         grey = image.mode in ("L", "LA", "La")
@@ -101,4 +170,30 @@ def _pixels(image: PIL.Image) -> Image:
         image = image.convert("L")
     elif image.mode not in ("L", "RGB"):
         image = image.convert("RGB")
-    return np.ascontiguousarray(np.asarray(image))
+    return np.asarray(image)
+
+
+def _deep_colour(file: PIL.Image, content: BinaryIO) -> Image | None:
+    """Colour of 16 bits, which Pillow would cut to the upper 8, and nothing would be left of 12 bits in 16."""
+    tiles: list[Any] = getattr(file, "tile", [])
+    told = [part for tile in tiles for part in (tile[3] if isinstance(tile[3], tuple) else (tile[3],))]
+    deep = any(isinstance(part, str) and ";16" in part for part in told)
+    if file.format == "PPM":
+        deep = any(isinstance(part, int) and part > 255 for part in told)
+    if not deep or file.mode not in ("RGB", "RGBA", "LA"):
+        return None
+    import cv2
+
+    place = content.tell()
+    content.seek(0)
+    decoded = cv2.imdecode(np.frombuffer(content.read(), dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    content.seek(place)
+    if decoded is None or decoded.dtype != np.uint16 or decoded.shape[:2] != (file.height, file.width):
+        return None
+    if decoded.ndim == 2:
+        return stretched(decoded)
+    colour, rest = decoded[:, :, 2::-1], decoded[:, :, 3:]
+    if rest.size and rest.min() < rest.max():
+        share = rest / np.float32(rest.max())
+        colour = colour * share + colour.max() * (1 - share)
+    return stretched(colour)

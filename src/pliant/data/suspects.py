@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Image
+from pliant.appearance.tones import as_grey
+from pliant.arrays import Float32, Float64
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.validation import Validated, numbered
 from pliant.shape import align, generalised_procrustes, shape_size
@@ -243,14 +244,8 @@ def _thumbnail(sample: Sample, points: Float64) -> Float32:
     height, width = image.shape[:2]
     left, top = np.clip(np.floor(low - margin), 0, (width - 2, height - 2)).astype(int)
     right, bottom = np.clip(np.ceil(high + margin) + 1, (left + 2, top + 2), (width, height)).astype(int)
-    part: Image = _grey(image[top:bottom, left:right])
+    part = as_grey(image[top:bottom, left:right])
     return np.asarray(cv2.resize(part, (_THUMBNAIL, _THUMBNAIL), interpolation=cv2.INTER_AREA))
-
-
-def _grey(image: Image) -> Float32:
-    white = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
-    grey = image if image.ndim == 2 else image.mean(axis=2)
-    return np.asarray(grey / white, dtype=np.float32)
 
 
 def _blank(dataset: Dataset, thumbnails: Float32) -> Iterator[Suspect]:

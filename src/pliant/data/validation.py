@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,7 +49,8 @@ class SamplesLeftOut(UserWarning):
 class Validated:
     """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
 
-    Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images.
+    Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
+    of which `deep` are files of more than 8 bits.
     """
 
     dataset: Dataset
@@ -56,6 +58,7 @@ class Validated:
     sizes: tuple[Size, ...]
     colour: bool
     problems: tuple[str, ...]
+    deep: int = 0
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class _Checked:
     points: Float64 | None
     size: Size
     colour: bool
+    deep: bool
     fingerprint: str
     problems: tuple[str, ...]
 
@@ -100,6 +104,7 @@ def validate(
         sizes=tuple(outcome.size for _, outcome in usable),
         colour=any(outcome.colour for _, outcome in usable),
         problems=tuple(problems),
+        deep=sum(outcome.deep for _, outcome in usable),
     )
 
 
@@ -141,11 +146,18 @@ def _check(sample: Sample, allow_missing: bool) -> _Checked:
         problem = _problem_of_points(points, image.shape if image is not None else None, allow_missing)
         problems += [f"{sample.name}: {problem}"] if problem else []
     if points is None or image is None:
-        return _Checked(points, (0, 0), False, "", tuple(problems))
+        return _Checked(points, (0, 0), False, False, "", tuple(problems))
     fingerprint = hashlib.sha256(np.ascontiguousarray(image).data)
     fingerprint.update(np.ascontiguousarray(points).data)
     size = (image.shape[1], image.shape[0])
-    return _Checked(points, size, image.ndim == 3, fingerprint.hexdigest(), tuple(problems))
+    deep = image.dtype != np.uint8 and isinstance(sample.image_source, (Path, str))
+    return _Checked(points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems))
+
+
+def about_range(images: int) -> str:
+    """What a person should know about images of more than 8 bits."""
+    which = "1 image has" if images == 1 else f"{images} images have"
+    return f"{which} more than 8 bits: what is black and white is found in each of them (docs/data.md)"
 
 
 def _problem_of_points(

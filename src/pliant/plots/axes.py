@@ -10,6 +10,7 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
+from pliant.appearance.tones import as_bytes
 from pliant.arrays import Floats, Image, Int32
 from pliant.plots.style import MARKERS, Kind, Style
 
@@ -62,15 +63,15 @@ def dress(axis: Axes, style: Style, *, title: str = "", x: str = "", y: str = ""
 def show(axis: Axes, image: Image, style: Style, title: str = "", box: Box | None = None) -> None:
     """An image, or the part of it in a box, with pixel centres at integers."""
     left, top, right, bottom = box or (0, 0, image.shape[1], image.shape[0])
-    part = image[top:bottom, left:right]
-    whitest = np.iinfo(part.dtype).max if np.issubdtype(part.dtype, np.integer) else 1
+    # The whole image says what is black and white, not the part.
+    part = as_bytes(image)[top:bottom, left:right]
     picture = part[:, :, 0] if part.ndim == 3 and part.shape[2] == 1 else part
     extent = (left - 0.5, right - 0.5, bottom - 0.5, top - 0.5)
     axis.imshow(
-        np.clip(picture / whitest, 0, 1),
+        picture,
         cmap="gray",
         vmin=0,
-        vmax=1,
+        vmax=255,
         interpolation="antialiased",
         extent=extent,
     )

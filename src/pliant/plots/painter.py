@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.colors import to_rgb
 from numpy.typing import NDArray
 
+from pliant.appearance.tones import as_bytes
 from pliant.arrays import Floats, Image
 from pliant.plots.style import STYLE, Kind, Style
 
@@ -83,12 +84,7 @@ def write_overlay(
 
 def _eight_bit(image: Image) -> NDArray[np.uint8]:
     """A copy as 8-bit RGB."""
-    if image.dtype == np.uint8:
-        pixels = image
-    elif image.dtype == np.uint16:
-        pixels = ((image.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    else:
-        pixels = (np.clip(image, 0, 1) * 255 + 0.5).astype(np.uint8)
+    pixels = as_bytes(image)
     if pixels.ndim == 2 or pixels.shape[2] == 1:
         return np.repeat(pixels.reshape(*pixels.shape[:2], 1), 3, axis=2)
     return np.array(pixels, order="C")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pliant.appearance.tones import as_grey_bytes
 from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.images import as_image
@@ -85,7 +86,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
                 f"{path}: a kaggle table holds the images themselves, and the pixels of {annotation.image} are "
                 "not at hand: choose csv, which holds their names."
             )
-        grey = _grey(annotation.pixels())
+        grey = as_grey_bytes(as_image(annotation.pixels()))
         if grey.shape[0] != grey.shape[1]:
             raise ValueError(
                 f"{path}: images in a kaggle table are square, but {annotation.image} has "
@@ -107,11 +108,3 @@ def _pixels(text: str, path: Path, line: int) -> Image:
     if not values or side * side != len(values):
         raise ValueError(f"{path}, line {line}: {len(values)} pixels do not make a square image.")
     return np.frombuffer(values, dtype=np.uint8).reshape(side, side)
-
-
-def _grey(image: Image) -> Image:
-    image = as_image(image)
-    values = image.astype(np.float64) / {"uint8": 1, "uint16": 257}.get(image.dtype.name, 1 / 255)
-    if values.ndim == 3:
-        values = values @ (0.299, 0.587, 0.114)
-    return np.asarray(values.round().clip(0, 255).astype(np.uint8))
