@@ -104,6 +104,16 @@ def test_own_triangles(folder, tmp_path):
     assert "triangle 1 names landmarks 2, 3, 1000" in done.stderr
 
 
+@pytest.mark.parametrize(("option", "wanted"), [("--pairs", "two"), ("--triangles", "three")])
+@pytest.mark.parametrize("content", [b"", b"\n \n", b"\xff\xfe\x00"])
+def test_files_of_numbers_without_numbers(folder, command, tmp_path, option, wanted, content):
+    (tmp_path / "numbers.txt").write_bytes(content)
+    words = ("train", folder, "-o", tmp_path / "m.pliant", *SMALL, option)
+    said = command(*words, tmp_path / "numbers.txt", code=1)
+    assert re.match(rf"error: .*numbers\.txt: this .* {wanted} landmark numbers on each line", said.err)
+    assert "error: " in command(*words, tmp_path, code=1).err
+
+
 def test_demo_makes_a_page_that_stands_alone(tmp_path):
     begin = time.perf_counter()
     run("demo", "-o", tmp_path / "demo", "--count", 24)

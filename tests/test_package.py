@@ -25,7 +25,7 @@ LAYERS = [
     {"motion", "metrics", "placement"},
     {"shape"},
     {"pca", "progress", "threads", "confidence"},
-    {"arrays", "compiled", "files", "version"},
+    {"arrays", "compiled", "files", "terminal", "version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

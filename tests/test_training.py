@@ -228,3 +228,15 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
 def test_one_sample_is_too_few(dataset):
     with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
         train(dataset[:1], size=40)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"mirror": []}, "there is no pair: name the landmarks"),
+        ({"size": 10, "scales": (0.01, 1.0)}, "at scale 0.01 the mean shape is .* pixels, and covers none"),
+    ],
+)
+def test_a_mean_shape_without_pixels_is_refused(dataset, settings, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        train(dataset, **settings)

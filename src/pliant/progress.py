@@ -6,6 +6,8 @@ import sys
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pliant.terminal import console, say
+
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
 
@@ -26,12 +28,11 @@ class Progress:
     def __enter__(self) -> Progress:
         if self._show:
             from rich import progress
-            from rich.console import Console
             from rich.table import Column
 
             # The bar takes what the words leave of the line, so that these fit into 80 columns.
             self._bars = progress.Progress(
-                progress.TextColumn("{task.description}"),
+                progress.TextColumn("{task.description}", markup=False),
                 progress.BarColumn(bar_width=None),
                 progress.TextColumn("{task.completed:,.0f}/{task.total:,.0f}", style="green"),
                 progress.TextColumn("{task.fields[rate]}"),
@@ -39,7 +40,7 @@ class Progress:
                 progress.TextColumn("left"),
                 progress.TimeRemainingColumn(table_column=Column(no_wrap=True)),
                 progress.TextColumn("{task.fields[failures]}", style="red"),
-                console=Console(stderr=True),
+                console=console(error=True),
                 expand=True,
             )
             self._bars.start()
@@ -73,9 +74,9 @@ class Progress:
     def say(self, text: str) -> None:
         """A line on stderr, above the bars."""
         if self._bars is not None:
-            self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._bars.console.print(text, soft_wrap=True)
         else:
-            print(text, file=sys.stderr)
+            say(text, error=True)
 
 
 def _rate(speed: float | None) -> str:

@@ -235,7 +235,14 @@ def _blank(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> _Blank:
     """The level's shape model, moved to where its mean is the mesh of its frame."""
     shape = shape.scaled(scale)
     shape = shape.shifted(MARGIN - shape.mean.min(axis=0))
-    return _Blank(scale, shape, MOTIONS[motion](build_frame(shape.mean, mesh)))
+    frame = build_frame(shape.mean, mesh)
+    if not len(frame.pixels):
+        width, height = np.ptp(shape.mean, axis=0)
+        raise ValueError(
+            f"at scale {scale:g} the mean shape is {width:.2g} x {height:.2g} pixels, and covers none: give a "
+            "larger size or scale; if the samples were mirrored by pairs, these do not fit the landmarks."
+        )
+    return _Blank(scale, shape, MOTIONS[motion](frame))
 
 
 def _accumulators(dimensions: Sequence[int], samples: int, memory_gb: float) -> list[Accumulator]:

@@ -20,6 +20,7 @@ from pliant.cli.synthetic import synthetic
 from pliant.cli.track import track
 from pliant.cli.train import train
 from pliant.cli.version import version
+from pliant.terminal import say
 from pliant.version import __version__
 
 app = typer.Typer(
@@ -42,7 +43,7 @@ for command in (demo, train, fit, track, evaluate, experiment, inspect, convert,
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"pliant {__version__}")
+        say(f"pliant {__version__}")
         raise typer.Exit
 
 
@@ -61,11 +62,11 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        typer.secho(f"error: {error}", fg="red", err=True)
+        say(f"error: {error}", colour="red", error=True)
         sys.exit(ERROR)
 
 
 def _interrupted(number: int, frame: object) -> None:
     """Leave by the usual way out, so that files are closed; what was finished stays."""
-    typer.secho("interrupted: what was finished stays in place", fg="yellow", err=True)
+    say("interrupted: what was finished stays in place", colour="yellow", error=True)
     sys.exit(INTERRUPTED)

@@ -10,6 +10,7 @@ import typer
 
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, From, Images, Jobs, Quiet
+from pliant.terminal import console, say
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
@@ -80,26 +81,25 @@ def check(
             "samples_with_missing_landmarks": lacking,
             "more_than_8_bits": valid.deep,
         }
-        typer.echo(json.dumps(found, indent=2))
+        say(json.dumps(found, indent=2))
     elif not quiet:
         _print(dataset, valid.problems, suspects, lacking)
         if valid.deep:
-            typer.echo(about_range(valid.deep))
+            say(about_range(valid.deep))
         if draw is not None:
-            typer.echo(f"wrote {draw}" if suspects else f"nothing is suspicious, so {draw} was not written")
+            say(f"wrote {draw}" if suspects else f"nothing is suspicious, so {draw} was not written")
     if valid.problems or suspects:
         raise typer.Exit(INCOMPLETE)
 
 
 def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect], lacking: int) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     from pliant.data.addresses import plain_name
     from pliant.data.suspects import FEWEST
 
     for problem in problems:
-        typer.secho(problem, fg="red")
+        say(problem, colour="red")
     if suspects:
         table = Table()
         table.add_column("sample", overflow="fold")
@@ -107,16 +107,16 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
         table.add_column("severity", justify="right")
         for suspect in suspects[:_SHOWN]:
             table.add_row(plain_name(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
-        Console().print(table)
+        console().print(table)
         if len(suspects) > _SHOWN:
-            typer.echo(f"and {len(suspects) - _SHOWN} more: --json lists all")
+            say(f"and {len(suspects) - _SHOWN} more: --json lists all")
     if len(dataset) < FEWEST:
-        typer.echo(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
+        say(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
     if lacking:
-        typer.echo(f"{lacking} samples lack landmarks: train with --missing complete")
+        say(f"{lacking} samples lack landmarks: train with --missing complete")
     found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     suspicious = len({suspect.number for suspect in suspects})
-    typer.echo(f"{len(dataset)} samples: {found}, {suspicious} suspicious")
+    say(f"{len(dataset)} samples: {found}, {suspicious} suspicious")
 
 
 def _row(suspect: Suspect) -> dict[str, Any]:

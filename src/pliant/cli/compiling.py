@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import typer
+from pliant.terminal import say
 
 
 def announce_compiling() -> None:
@@ -18,7 +18,7 @@ def announce_compiling() -> None:
 
         def on_start(self, event: Any) -> None:
             if not self.said:
-                typer.echo("compiling for this machine: some ten seconds, the first time only", err=True)
+                say("compiling for this machine: some ten seconds, the first time only", error=True)
                 self.said = True
 
         def on_end(self, event: Any) -> None: ...

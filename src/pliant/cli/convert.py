@@ -12,6 +12,7 @@ import typer
 
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, DryRun, Quiet
+from pliant.terminal import say
 
 if TYPE_CHECKING:
     from pliant.data.annotation import Annotation
@@ -108,18 +109,18 @@ def convert(
         "problems": problems,
     }
     if as_json:
-        typer.echo(json.dumps(report, indent=2))
+        say(json.dumps(report, indent=2))
     else:
         for sentence in (*problems, *losses):
-            typer.secho(sentence, fg="yellow", err=True)
+            say(sentence, colour="yellow", error=True)
         if not quiet:
             verb = "would convert" if dry_run else "converted"
             where = f"{len(targets)} files in {output}" if to_folder else str(output)
-            typer.echo(
+            say(
                 f"{verb} {report['objects']} objects with {report['landmarks']} landmarks to {to_format}: {where}"
             )
             if preview is not None and not dry_run:
-                typer.echo(f"wrote {preview}")
+                say(f"wrote {preview}")
     if problems:
         raise typer.Exit(INCOMPLETE)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pliant.cli.compiling import announce_compiling
+from pliant.terminal import say
 
 if TYPE_CHECKING:
     from pliant.arrays import Float64
@@ -33,15 +34,15 @@ def demo(
 
     faces, file, page = output / "faces", output / "faces.pliant", output / "index.html"
     new, boxes = output / "new", output / "boxes.csv"
-    typer.echo(f"making {count} synthetic faces in {faces}")
+    say(f"making {count} synthetic faces in {faces}")
     write_faces(faces, count, seed)
     dataset = pliant.load_dataset(faces)
     announce_compiling()
-    typer.echo("training")
+    say("training")
     model = pliant.train(dataset, licence="synthetic faces, free of rights")
     model.save(file)
     summarise(model)
-    typer.echo(f"fitting it to {_NEW} faces that it has not seen")
+    say(f"fitting it to {_NEW} faces that it has not seen")
     write_faces(new, _NEW, seed + 1)
     others = pliant.load_dataset(new)
     found = _write_boxes(boxes, others)
@@ -54,8 +55,8 @@ def demo(
         "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'} --draw",
     }
     page.write_text(_page(dataset, model, others, fits, typed), encoding="utf-8")
-    typer.echo(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
-    typer.echo(f"open {page} in a browser")
+    say(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
+    say(f"open {page} in a browser")
 
 
 def _write_boxes(file: Path, dataset: Dataset) -> list[Float64]:

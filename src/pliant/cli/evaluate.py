@@ -32,6 +32,7 @@ from pliant.cli.starts import (
     Tries,
     describe_start,
 )
+from pliant.terminal import console, say
 
 if TYPE_CHECKING:
     from pliant.arrays import Float64
@@ -149,13 +150,13 @@ def evaluate(
             seed=seed,
         )
         if verbose and not silent:
-            typer.echo(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
+            say(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     if dry_run:
         annotated = sum(sample.points_source is not None for sample in dataset)
         each = f"{starts} starts each" if start is EvaluatedStart.NOISE else f"starts by {start}"
-        typer.echo(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
+        say(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
         return
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
@@ -176,7 +177,7 @@ def evaluate(
             progress=False if silent else None,
         )
     for warning in said:
-        typer.secho(str(warning.message), fg="yellow", err=True)
+        say(str(warning.message), colour="yellow", error=True)
     if output is not None:
         write_records(output, done.records)
     if draw is not None:
@@ -187,16 +188,16 @@ def evaluate(
         about = {"model": model, "start": start, "noise": noise, "points": points, "seed": seed}
         report.write_text(_page(done, dataset, loaded, sources, about), encoding="utf-8")
     if as_json:
-        typer.echo(json.dumps(_outcome(done), indent=2))
+        say(json.dumps(_outcome(done), indent=2))
     else:
         if done.search is not None:
-            typer.echo(search_line(done.search))
+            say(search_line(done.search))
         _print(done.rows)
         if output is not None and not quiet:
-            typer.echo(f"wrote {len(done.records)} fits to {output}")
+            say(f"wrote {len(done.records)} fits to {output}")
         for written in (draw, report):
             if written is not None and not quiet:
-                typer.echo(f"wrote {written}")
+                say(f"wrote {written}")
 
 
 def _errors(records: Sequence[FitRecord]) -> dict[str, Float64]:
@@ -312,7 +313,6 @@ def _outcome(done: Evaluation) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
     shares = [key for key in rows[0] if key.startswith("lt_")]
@@ -328,4 +328,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
             *(f"{row[key]:.4f}" for key in ("mean", "std", "median")),
             f"{row['ms']:.1f}",
         )
-    Console().print(table)
+    console().print(table)

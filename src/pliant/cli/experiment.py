@@ -12,6 +12,7 @@ from typer.core import TyperCommand
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import DryRun, Jobs, Quiet
+from pliant.terminal import say
 
 if TYPE_CHECKING:
     from pliant.experiments.settings import Settings
@@ -131,12 +132,12 @@ def experiment(
         _conduct(output, wanted, jobs, skip_invalid, quiet)
     written, unfinished = draw(output, reference, others)
     if not quiet:
-        typer.echo(f"wrote {written[0]}, and {len(written) - 1} tables and figures beside it")
+        say(f"wrote {written[0]}, and {len(written) - 1} tables and figures beside it")
     if unfinished:
-        typer.secho(
+        say(
             f"not drawn, because rows are missing: {', '.join(unfinished)}. Run them again: they go on.",
-            fg="yellow",
-            err=True,
+            colour="yellow",
+            error=True,
         )
         raise typer.Exit(INCOMPLETE)
 
@@ -153,7 +154,7 @@ def _conduct(
         warnings.simplefilter("always", SamplesLeftOut)
         conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
     for warning in said:
-        typer.secho(str(warning.message), fg="yellow", err=True)
+        say(str(warning.message), colour="yellow", error=True)
 
 
 def _say_what(wanted: Mapping[str, Settings]) -> None:
@@ -163,6 +164,4 @@ def _say_what(wanted: Mapping[str, Settings]) -> None:
         trials = EXPERIMENTS[name].plan(settings)
         models = len({trial.training for trial in trials})
         some = "model" if models == 1 else "models"
-        typer.echo(
-            f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image"
-        )
+        say(f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image")

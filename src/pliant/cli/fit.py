@@ -22,6 +22,7 @@ from pliant.cli.starts import (
     describe_start,
     starter,
 )
+from pliant.terminal import say
 
 if TYPE_CHECKING:
     from pliant.bulk.files import Earlier, Task
@@ -189,7 +190,7 @@ def fit(
         try:
             bulk.run(task, fitter, where, resume, each, earlier, rescan)
         except (SystemExit, KeyboardInterrupt):
-            typer.echo("to go on, give the same command again with --resume", err=True)
+            say("to go on, give the same command again with --resume", error=True)
             raise
     flagged = None if flag_below is None else _flag(task, flag_below)
     _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json, flagged)
@@ -247,14 +248,14 @@ def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_jso
         "writes": _written(task),
     }
     if as_json:
-        typer.echo(json.dumps(plan, indent=2))
+        say(json.dumps(plan, indent=2))
         return
     already = f", {done} of which are done" if done else ""
-    typer.echo(f"would fit {len(task.images)} images{already}, and write {', '.join(plan['writes'])}")
+    say(f"would fit {len(task.images)} images{already}, and write {', '.join(plan['writes'])}")
     for name, value in plan["settings"].items():
-        typer.echo(f"  {name}: {value}")
+        say(f"  {name}: {value}")
     if earlier.finished is not None and not resume:
-        typer.echo(f"  what an earlier run wrote to {task.output} would be removed first")
+        say(f"  what an earlier run wrote to {task.output} would be removed first")
 
 
 def _flag(task: Task, below: float) -> list[tuple[float, str]]:
@@ -308,28 +309,28 @@ def _say_outcome(
             outcome["flagged"] = [
                 {"image": image, "confidence": round(confidence, 4)} for confidence, image in flagged
             ]
-        typer.echo(json.dumps(outcome, indent=2))
+        say(json.dumps(outcome, indent=2))
     elif not quiet:
         if before:
-            typer.echo(
+            say(
                 "nothing to do: this run had finished"
                 if before == total
                 else f"{before} fits are from before"
             )
         has = "has" if before == total else "wrote"
-        typer.echo(f"fitted {total - failed} of {total} images; {has} {', '.join(_written(task))}")
+        say(f"fitted {total - failed} of {total} images; {has} {', '.join(_written(task))}")
         doubtful = total - failed - statuses[Status.CONVERGED] - statuses[Status.ITERATIONS]
         if failed:
-            typer.echo(f"{failed} could not be fitted: the column reason says why. The first: {first}")
+            say(f"{failed} could not be fitted: the column reason says why. The first: {first}")
         if doubtful:
             fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
-            typer.echo(f"{fits} doubtful: the column status says how they ended")
+            say(f"{fits} doubtful: the column status says how they ended")
         if flagged is not None:
-            typer.echo(f"{len(flagged)} to look at; {task.output / 'flagged.csv'} lists them")
+            say(f"{len(flagged)} to look at; {task.output / 'flagged.csv'} lists them")
             for confidence, image in flagged[:_FLAGGED]:
-                typer.echo(f"  {confidence:4.0%}  {image}")
+                say(f"  {confidence:4.0%}  {image}")
             if len(flagged) > _FLAGGED:
-                typer.echo("  ...")
+                say("  ...")
     if failed == total:
         raise ValueError(f"no image could be fitted; {task.table} says why. The first: {first}")
     if failed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.options import AsJson, Quiet, check_target
+from pliant.terminal import console, say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,7 @@ def inspect(
         check_target("--report", report, (".html", ".htm"))
     loaded = pliant.load(model)
     if as_json:
-        typer.echo(json.dumps(describe(loaded), indent=2))
+        say(json.dumps(describe(loaded), indent=2))
     elif not quiet:
         summarise(loaded)
     if draw is not None:
@@ -60,7 +61,7 @@ def inspect(
     if not as_json and not quiet:
         for file in (draw, report):
             if file is not None:
-                typer.echo(f"wrote {file}")
+                say(f"wrote {file}")
 
 
 def _drawn(model: Model, what: What | None, modes: int) -> Figure:
@@ -106,7 +107,6 @@ def describe(model: Model) -> dict[str, Any]:
 
 def summarise(model: Model) -> None:
     """Print a table of the levels and a few lines about the rest."""
-    from rich.console import Console
     from rich.table import Table
 
     described = describe(model)
@@ -126,19 +126,16 @@ def summarise(model: Model) -> None:
             f"{level['appearance_modes']} ({level['appearance_variance_kept']:.1%})",
         )
     texture = described["texture"]
-    console = Console()
-    console.print(table)
+    console().print(table)
     colour = "colour" if texture["channels"] == 3 else "grey"
-    console.print(
+    say(
         f"texture for drawing: {colour}, {texture['pixels']:,} pixels, "
-        f"{texture['modes']} modes ({texture['variance_kept']:.1%})",
-        highlight=False,
+        f"{texture['modes']} modes ({texture['variance_kept']:.1%})"
     )
     origin = model.provenance
-    console.print(
+    say(
         f"trained {origin.get('trained', 'at an unknown time')} by pliant {origin.get('pliant', '?')} "
-        f"on {origin.get('samples', '?')} samples of {origin.get('source', '?')}",
-        highlight=False,
+        f"on {origin.get('samples', '?')} samples of {origin.get('source', '?')}"
     )
     if origin.get("licence"):
-        console.print(f"licence of the data: {origin['licence']}", highlight=False)
+        say(f"licence of the data: {origin['licence']}")

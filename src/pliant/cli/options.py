@@ -10,6 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pliant.terminal import printable
+
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed draws other numbers.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
@@ -36,13 +38,13 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise typer.BadParameter(f"{path}: there is no such file.") from None
+        raise _refusal(f"{path}: there is no such file.") from None
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise typer.BadParameter(f"{path}: this is not a TOML file ({error}).") from None
+        raise _refusal(f"{path}: this is not a TOML file ({error}).") from None
     command = context.command
     table = content.get(command.name or "", {})
     if not isinstance(table, dict) or not table:
-        raise typer.BadParameter(f"{path}: there is no table [{command.name}] in this file.")
+        raise _refusal(f"{path}: there is no table [{command.name}] in this file.")
     # By the names that options have on the command line: `from` is called `format` inside.
     inside = {
         option.lstrip("-").replace("-", "_"): parameter.name
@@ -54,7 +56,7 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     given = {key.replace("-", "_"): _as_typed(value) for key, value in table.items()}
     unknown = sorted(given.keys() - known)
     if unknown:
-        raise typer.BadParameter(
+        raise _refusal(
             f"{path}: [{command.name}] has no setting '{unknown[0].replace('_', '-')}'. "
             f"Known: {', '.join(sorted(str(name).replace('_', '-') for name in known))}."
         )
@@ -63,6 +65,11 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
         **{str(inside[key]): value for key, value in given.items()},
     }
     return path
+
+
+def _refusal(sentence: str) -> typer.BadParameter:
+    """What is wrong with the file, in words that may be the file's own."""
+    return typer.BadParameter(printable(sentence))
 
 
 SettingsFile = Annotated[

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pliant.terminal import say
+
 
 def synthetic(
     folder: Annotated[Path, typer.Argument(help="The folder to write to; it is made if need be.")],
@@ -25,9 +27,9 @@ def synthetic(
     if video:
         from pliant.synthetic.video import write_video
 
-        typer.echo(f"wrote {write_video(folder, frames, seed)} and face.csv")
+        say(f"wrote {write_video(folder, frames, seed)} and face.csv")
         return
     from pliant.synthetic import write_faces
 
     write_faces(folder, count, seed)
-    typer.echo(f"wrote {count} faces to {folder}")
+    say(f"wrote {count} faces to {folder}")

@@ -16,6 +16,7 @@ from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, SettingsFile, Verbose
 from pliant.cli.starts import Start, starter
+from pliant.terminal import say
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -89,8 +90,8 @@ def track(
     _check_output(output, film)
     if dry_run:
         known = "an unknown number of" if film.count is None else str(film.count)
-        typer.echo(f"would track {model} through {known} frames of {film.name}, {film.rate:g} a second")
-        typer.echo(f"would write {', '.join(str(output / name) for name in names)}")
+        say(f"would track {model} through {known} frames of {film.name}, {film.rate:g} a second")
+        say(f"would write {', '.join(str(output / name) for name in names)}")
         return
     if not quiet:
         announce_compiling()
@@ -106,7 +107,7 @@ def track(
         jobs=jobs,
     )
     if verbose and not quiet:
-        typer.echo(f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, 1 frame of {every}")
+        say(f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, 1 frame of {every}")
     output.mkdir(parents=True, exist_ok=True)
     # What an earlier run left is not to be taken for this one's.
     for name in _OUTPUTS:
@@ -153,25 +154,25 @@ def track(
         "output": str(output),
     }
     if as_json:
-        typer.echo(json.dumps(outcome, indent=2))
+        say(json.dumps(outcome, indent=2))
     elif not quiet:
         _say(outcome)
     if _ended_early(film, frames):
-        typer.secho(
+        say(
             f"{film.name}: the video ended after {frames} of {film.count} frames, and may be damaged",
-            err=True,
+            error=True,
         )
         raise typer.Exit(INCOMPLETE)
 
 
 def _say(outcome: dict[str, Any]) -> None:
     found = outcome["tracked"] + outcome["restarted"]
-    typer.echo(f"found the object in {found} of {outcome['frames']} frames; wrote {outcome['output']}")
+    say(f"found the object in {found} of {outcome['frames']} frames; wrote {outcome['output']}")
     if outcome["restarted"] > 1 or outcome["lost"]:
-        typer.echo(
+        say(
             f"started {outcome['restarted']} times, lost in {outcome['lost']} frames: the column event says where"
         )
-    typer.echo(
+    say(
         f"{outcome['frames_per_second']} frames a second with reading and writing, "
         f"{outcome['frames_per_second_fitting']} fitting alone"
     )
@@ -354,7 +355,7 @@ def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
         writer = cv2.VideoWriter(str(folder / name), cv2.VideoWriter.fourcc(*code), rate, size)
         if writer.isOpened():
             return writer
-    typer.secho("OpenCV can write neither MPEG-4 nor Motion JPEG here: there will be no overlay", err=True)
+    say("OpenCV can write neither MPEG-4 nor Motion JPEG here: there will be no overlay", error=True)
     return writer
 
 

@@ -21,6 +21,7 @@ from pliant.cli.options import (
     Verbose,
     write_settings,
 )
+from pliant.terminal import say
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
@@ -155,7 +156,7 @@ def train(
     }
     if verbose and not as_json:
         for name, value in used.items():
-            typer.echo(f"{name.replace('_', '-')}: {value}", err=True)
+            say(f"{name.replace('_', '-')}: {value}", error=True)
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     dataset = dataset if group_by is None else dataset.grouped(group_by)
@@ -199,7 +200,7 @@ def train(
                 progress=False if silent else None,
             )
         elif not silent:
-            typer.echo(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", err=True)
+            say(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", error=True)
     model.save(output)
     if held is not None:
         _write_held_out(output.with_suffix(".held-out.csv"), held)
@@ -210,13 +211,11 @@ def train(
         f"{output.name} was trained by pliant with these settings.",
     )
     if as_json:
-        typer.echo(
-            json.dumps({**describe(model), "seconds": round(seconds, 3), "wrote": str(output)}, indent=2)
-        )
+        say(json.dumps({**describe(model), "seconds": round(seconds, 3), "wrote": str(output)}, indent=2))
     elif not quiet:
         summarise(model)
         learned = time.perf_counter() - begin - seconds
-        typer.echo(
+        say(
             f"trained on {model.provenance['samples']} samples in {seconds:.1f} s"
             + (f", and learned how far to trust fits in {learned:.1f} s" if model.confidence else "")
             + f"; wrote {output} ({output.stat().st_size / 1e6:.1f} MB)"
@@ -234,7 +233,7 @@ def _trained(dataset: Dataset, chosen: dict[str, Any]) -> Model:
         warnings.simplefilter("always", SamplesLeftOut)
         model = pliant.train(dataset, **chosen)
     for warning in said:
-        typer.secho(str(warning.message), fg="yellow", err=True)
+        say(str(warning.message), colour="yellow", error=True)
     return model
 
 
@@ -263,9 +262,9 @@ def _say_plan(dataset: Dataset, output: Path, as_json: bool) -> None:
     groups = len({sample.group for sample in dataset if sample.group})
     plan = {"images": len(dataset), "annotated": annotated, "groups": groups, "output": str(output)}
     if as_json:
-        typer.echo(json.dumps(plan, indent=2))
+        say(json.dumps(plan, indent=2))
         return
-    typer.echo(
+    say(
         f"would train on {annotated} annotated images of {len(dataset)}"
         + (f" in {groups} groups" if groups else "")
         + f", and write {output} and {output.with_suffix('.toml')}"
@@ -291,7 +290,13 @@ def _read_numbers(path: Path, count: int) -> list[list[int]]:
     """Landmark numbers, `count` a line: triangles or pairs."""
     wanted = {2: "two", 3: "three"}[count]
     rows = []
-    for number, line in enumerate(path.read_text().splitlines(), start=1):
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(
+            f"{path}: this is not a text file with {wanted} landmark numbers on each line."
+        ) from None
+    for number, line in enumerate(lines, start=1):
         fields = line.replace(",", " ").split()
         if not fields:
             continue
@@ -305,4 +310,8 @@ def _read_numbers(path: Path, count: int) -> list[list[int]]:
             raise ValueError(
                 f"{path}, line {number}: expected {wanted} landmark numbers, found {len(fields)}."
             )
+    if not rows:
+        raise ValueError(
+            f"{path}: this file is empty; it should have {wanted} landmark numbers on each line."
+        )
     return rows

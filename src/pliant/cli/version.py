@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from pliant.cli.options import AsJson
+from pliant.terminal import say
 from pliant.version import __version__
 
 _LIBRARIES = (
@@ -40,17 +41,17 @@ def version(
     import json
 
     if as_json:
-        typer.echo(json.dumps(_facts(), indent=2))
+        say(json.dumps(_facts(), indent=2))
         return
-    typer.echo(f"pliant {__version__}")
+    say(f"pliant {__version__}")
     if verbose:
         for name, value in _facts().items():
             if isinstance(value, dict):
-                typer.echo(f"{name}:")
+                say(f"{name}:")
                 for key, entry in value.items():
-                    typer.echo(f"  {key:<24}{entry}")
+                    say(f"  {key:<24}{entry}")
             elif name != "pliant":
-                typer.echo(f"{name + ':':<26}{value}")
+                say(f"{name + ':':<26}{value}")
 
 
 def _facts() -> dict[str, Any]:

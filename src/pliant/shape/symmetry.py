@@ -69,6 +69,8 @@ def mirror_of_pairs(pairs: Iterable[Sequence[int]], landmarks: int) -> Int32:
                 raise ValueError(f"landmark {number} is in two pairs.")
             seen.add(number)
         permutation[list(pair)] = pair[1], pair[0]
+    if not seen:
+        raise ValueError("there is no pair: name the landmarks that change places in a mirror, two by two.")
     return permutation
 
 
