@@ -187,7 +187,7 @@ def train(
     model = _trained(dataset, chosen)
     seconds = time.perf_counter() - begin
     if model.provenance["more_than_8_bits"] and not silent:
-        typer.echo(about_range(model.provenance["more_than_8_bits"]), err=True)
+        say(about_range(model.provenance["more_than_8_bits"]), error=True)
     if confidence:
         if len(dataset) >= FEWEST:
             model = pliant.calibrate(
