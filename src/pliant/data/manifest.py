@@ -16,6 +16,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.addresses import Source, ending, opened
+from pliant.data.archives import parquet_rows, parquet_titles
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 BOX = ("left", "top", "right", "bottom")
@@ -66,8 +67,8 @@ def box_of(row: Mapping[str, str], where: str) -> Float64 | None:
 def _columns(source: Source) -> list[str]:
     """The titles of a table, in lower case."""
     if ending(source) == ".parquet":
-        with _parquet(source) as table:
-            return [name.strip().lower() for name in table.schema_arrow.names]
+        with opened(source) as file:
+            return [name.strip().lower() for name in parquet_titles(file, source)]
     with _text(source) as rows:
         return [name.strip().lower() for name in next(rows, [])]
 
@@ -76,13 +77,13 @@ def _rows(source: Source) -> Iterator[dict[str, str]]:
     """The rows of a table with the column `image`; `where` says which one it is."""
     columns = _columns(source)
     if ending(source) == ".parquet":
-        with _parquet(source) as table:
+        with opened(source) as file:
             kept = [
                 name
-                for name, title in zip(table.schema_arrow.names, columns, strict=True)
+                for name, title in zip(parquet_titles(file, source), columns, strict=True)
                 if title in COLUMNS
             ]
-            for number, row in enumerate(table.read(columns=kept).to_pylist(), start=1):
+            for number, row in enumerate(parquet_rows(file, source, kept), start=1):
                 yield _row([name.strip().lower() for name in row], row.values(), f"{source}, row {number}")
         return
     with _text(source) as rows:
@@ -99,19 +100,6 @@ def _text(source: Source) -> Iterator[Any]:
         TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as text,
     ):
         yield csv.reader(text, delimiter="\t" if ending(source) == ".tsv" else ",")
-
-
-@contextmanager
-def _parquet(source: Source) -> Iterator[Any]:
-    import pyarrow
-    import pyarrow.parquet
-
-    with opened(source) as file:
-        try:
-            table = pyarrow.parquet.ParquetFile(file)
-        except pyarrow.ArrowException as error:
-            raise ValueError(f"{source}: this Parquet file cannot be read ({error}).") from None
-        yield table
 
 
 def _row(columns: Iterable[str], values: Iterable[Any], where: str) -> dict[str, str]:

@@ -71,6 +71,23 @@ def points_by_name(found: Mapping[str, tuple[float, float]], names: Sequence[str
     return np.array([found.get(name, (np.nan, np.nan)) for name in names], dtype=np.float64).reshape(-1, 2)
 
 
+_SPARSE = 2**22
+"""Objects times landmarks, from which a table that is nearly empty is refused."""
+
+
+def refuse_sparse(path: Path, objects: Sequence[Mapping[str, object]], names: Sequence[str]) -> None:
+    """Raise a sentence if objects that are put side by side by name have hardly a landmark in common.
+
+    They would take as much memory as there are objects times names, from a file that has each name once.
+    """
+    known = sum(map(len, objects))
+    if len(objects) * len(names) > max(_SPARSE, 100 * known):
+        raise ValueError(
+            f"{path}: {len(objects)} objects have {len(names)} landmarks of different names, and {known} in all: "
+            "objects of one kind share theirs."
+        )
+
+
 def box_of(annotation: Annotation) -> Float64:
     """The box `(4,)`, or else the edges of the pixels that the landmarks span."""
     if annotation.box is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.formats import csv_wide
-from pliant.data.objects import by_name, without_numbers
+from pliant.data.objects import by_name, refuse_sparse, without_numbers
 from pliant.data.tables import first_rows, number, number_text, read_rows, write_rows
 
 NAME = "csv-long"
@@ -60,6 +60,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     names = list(dict.fromkeys(landmark for found in objects.values() for landmark in found))
     if all(name.isdecimal() for name in names):
         names = list(by_name(names))
+    refuse_sparse(path, list(objects.values()), names)
     annotations = []
     for key, found in objects.items():
         points = np.array([found.get(name, (np.nan, np.nan)) for name in names])

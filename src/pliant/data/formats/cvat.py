@@ -34,7 +34,7 @@ from pliant.data.documents import (
     write_xml,
     xml_root,
 )
-from pliant.data.objects import by_name, landmark_names, points_by_name, without_numbers
+from pliant.data.objects import by_name, landmark_names, points_by_name, refuse_sparse, without_numbers
 
 NAME = "cvat"
 EXTENSIONS = (".xml",)
@@ -74,10 +74,15 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     """An annotation for each object that has points; in a video all are of its group, the video."""
     root, where = read_xml(path)
     objects = [*_in_images(root, where), *_in_tracks(root, where, path)]
-    order: dict[str, tuple[str, ...]] = {}
+    kinds: dict[str, list[Named]] = {}
     for item in objects:
         if isinstance(item.points, dict):
-            order[item.kind] = tuple(dict.fromkeys((*order.get(item.kind, ()), *item.points)))
+            kinds.setdefault(item.kind, []).append(item.points)
+    order = {
+        kind: tuple(dict.fromkeys(name for named in some for name in named)) for kind, some in kinds.items()
+    }
+    for kind, some in kinds.items():
+        refuse_sparse(path, some, order[kind])
     if "" in order:
         order[""] = by_name(order[""])
     annotations = []

@@ -19,7 +19,7 @@ import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
 from pliant.data.documents import attribute, image_size, number, read_xml, write_xml, xml_root
-from pliant.data.objects import box_of, by_name, names_seen, points_by_name, without_numbers
+from pliant.data.objects import box_of, by_name, names_seen, points_by_name, refuse_sparse, without_numbers
 
 NAME = "dlib"
 EXTENSIONS = (".xml",)
@@ -67,6 +67,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     names = by_name(name for found in parts for name in found)
     if not names:
         raise ValueError(f"{path}: no box in this file has parts.")
+    refuse_sparse(path, parts, names)
     annotations = []
     for (image_name, size, box), found in zip(boxes, parts, strict=True):
         if found:

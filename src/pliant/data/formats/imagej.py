@@ -8,10 +8,8 @@ their landmarks, unless ImageJ made up the name from the position.
 from __future__ import annotations
 
 import re
-import struct
 import zipfile
 from collections.abc import Mapping, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.archives import read_members
 from pliant.data.objects import all_there, one_object
 
 NAME = "imagej"
@@ -42,15 +41,14 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """One annotation."""
     roifile = _library(path)
-    content = path.read_bytes()
+    with open(path, "rb") as file:
+        zipped = _is_zip(file.read(4))
+    members = (
+        read_members(path, lambda name: name.endswith(".roi")) if zipped else [(path.name, path.read_bytes())]
+    )
     try:
-        if _is_zip(content):
-            with zipfile.ZipFile(BytesIO(content)) as file:
-                members = [(name, file.read(name)) for name in file.namelist() if name.endswith(".roi")]
-        else:
-            members = [(path.name, content)]
         rois = [(name, roifile.ImagejRoi.frombytes(member)) for name, member in members]
-    except (zipfile.BadZipFile, ValueError, TypeError, IndexError, struct.error, EOFError) as error:
+    except Exception as error:  # roifile stumbles over damage in many ways, and has no error of its own.
         raise ValueError(f"{path}: this ROI is damaged ({error}).") from None
     points = [_points(path, name, roi, roifile) for name, roi in rois]
     if sum(map(len, points)) == 0:

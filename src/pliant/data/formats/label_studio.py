@@ -22,7 +22,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
 from pliant.data.documents import entry, read_json
-from pliant.data.objects import box_of, by_name, names_seen, points_by_name, without_numbers
+from pliant.data.objects import box_of, by_name, names_seen, points_by_name, refuse_sparse, without_numbers
 
 NAME = "label-studio"
 EXTENSIONS = (".json",)
@@ -67,6 +67,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     names = by_name(name for _, _, named, _ in objects for name in named)
     if not objects:
         raise ValueError(f"{path}: no task in this file has keypoints with labels.")
+    refuse_sparse(path, [named for _, _, named, _ in objects], names)
     annotations = []
     for image, size, named, box in objects:
         points = convention.to_ours(points_by_name(named, names), size)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.archives import read_array
 from pliant.data.objects import one_object
 
 NAME = "npy"
@@ -27,10 +28,7 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """One annotation; arrays of Python objects are never unpickled."""
-    try:
-        points = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{path}: this array cannot be read ({error}).") from None
+    points = read_array(path.read_bytes(), path)
     if points.ndim != 2 or points.shape[1] != 2 or not len(points) or points.dtype.kind not in "fiu":
         raise ValueError(f"{path}: expected numbers (v, 2), found {points.dtype} {points.shape}.")
     return [Annotation("", convention.to_ours(points))]

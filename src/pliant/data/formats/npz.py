@@ -5,7 +5,6 @@ There may be `names (v,)`, `groups (k,)` and `boxes (k, 4)`. nan is missing. Box
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.archives import read_array, read_members
 from pliant.data.formats import npy
 from pliant.data.objects import shared_names
 
@@ -24,6 +24,9 @@ MANY = True
 CONVENTION = npy.CONVENTION
 VARIANTS: Mapping[str, Convention] = {}
 
+_ARRAYS = ("points", "images", "names", "groups", "boxes")
+"""Others are left alone, and not even unpacked."""
+
 
 def recognises(path: Path, head: bytes) -> bool:
     """A zip file whose first member is an array."""
@@ -33,14 +36,11 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation a row; arrays of Python objects are never unpickled."""
-    arrays: dict[str, NDArray[Any]]
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as members:
-            arrays = dict(members.items())
-    except (ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path}: these arrays cannot be read ({error}). Names must be text: np.array(names, dtype=str)."
-        ) from None
+    members = read_members(path, lambda name: name.removesuffix(".npy") in _ARRAYS)
+    arrays = {
+        name.removesuffix(".npy"): read_array(content, f"{path}, {name.removesuffix('.npy')}")
+        for name, content in members
+    }
     if "points" not in arrays or "images" not in arrays:
         raise ValueError(
             f"{path}: expected the arrays points (k, v, 2) and images (k,), found {', '.join(arrays) or 'none'}."

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.archives import parquet_rows, parquet_titles
 from pliant.data.objects import shared_names
 
 NAME = "parquet"
@@ -17,6 +18,8 @@ MANY = True
 CONVENTION = Convention(reference="pliant's own: as inside, centres counted from 0")
 VARIANTS: Mapping[str, Convention] = {}
 
+_COLUMNS = ("image", "x", "y", "width", "height", "names", "group")
+
 
 def recognises(path: Path, head: bytes) -> bool:
     """Parquet's first four bytes; a table without these columns gets a sentence when it is read."""
@@ -25,18 +28,14 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """The rows that have landmarks; those of images that could not be fitted are left out."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    try:
-        table = parquet.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: this Parquet file cannot be read ({error}).") from None
-    missing = [name for name in ("image", "x", "y") if name not in table.column_names]
-    if missing:
-        raise ValueError(f"{path}: there is no column {missing[0]}; landmarks are in image, x and y.")
+    with open(path, "rb") as file:
+        titles = parquet_titles(file, path)
+        missing = [name for name in ("image", "x", "y") if name not in titles]
+        if missing:
+            raise ValueError(f"{path}: there is no column {missing[0]}; landmarks are in image, x and y.")
+        rows = list(parquet_rows(file, path, _COLUMNS))
     annotations = []
-    for number, row in enumerate(table.to_pylist(), start=1):
+    for number, row in enumerate(rows, start=1):
         x, y = row["x"], row["y"]
         if x is None or y is None:
             continue

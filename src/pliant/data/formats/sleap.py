@@ -15,6 +15,7 @@ import numpy as np
 
 from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.archives import refuse_bomb
 from pliant.data.images import ImageError
 from pliant.data.objects import shared_names, without_numbers
 
@@ -37,11 +38,12 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation for each instance that a person has placed, in the order of the frames."""
     sleap_io = _library(path)
+    _refuse_bomb(path)
     try:
         # Videos stay closed: their names may be addresses, and opening one would ask for it.
         labels = sleap_io.load_slp(str(path), open_videos=False)
-    except (OSError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: this file cannot be read ({error}).") from None
+    except Exception as error:  # sleap-io, HDF5 and JSON in it stumble over damage in many ways.
+        raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
     annotations = []
     for frame in labels.labeled_frames:
         image, group, pixels = _frame(path, frame.video, int(frame.frame_idx))
@@ -81,6 +83,23 @@ def _library(path: Path) -> Any:
     except ImportError:
         raise ValueError(f"{path}: SLEAP's files need sleap-io: pip install 'pliant[sleap]'.") from None
     return sleap_io
+
+
+def _refuse_bomb(path: Path) -> None:
+    """Weigh what sleap-io will unpack; frames of videos stay packed until they are asked for."""
+    import h5py
+
+    def count(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and not name.startswith("video"):
+            sizes.append(int(item.size or 0) * item.dtype.itemsize)
+
+    sizes: list[int] = []
+    try:
+        with h5py.File(path, "r") as file:
+            file.visititems(count)
+    except Exception as error:  # As above.
+        raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
+    refuse_bomb(path, path.stat().st_size, sum(sizes))
 
 
 def _frame(path: Path, video: Any, number: int) -> tuple[str, str, Callable[[], Image] | None]:
