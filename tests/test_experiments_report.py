@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from pliant.data.formats import read_landmarks
 from pliant.experiments import algorithms
-from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference
+from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference, settings_for
 from pliant.experiments.rows import Fits
+from pliant.experiments.settings import read_file
 from pliant.experiments.statistics import by_image, compare, holm, summary
 from pliant.metrics import summarise
 
@@ -28,6 +30,7 @@ folds = 2
 [experiment.newton]
 algorithms = ["ssd-for-n-sch", "po-inv-n"]
 """
+KINDS = {name: experiment.Settings for name, experiment in EXPERIMENTS.items()}
 
 
 def fits_of(errors, images, starts=None):
@@ -288,6 +291,84 @@ class TestCommand:
         assert "are for 'elsewhere', which was not tested on" in command(
             "experiment", "report", "-o", done, "--others", path, code=1
         ).err  # fmt: skip
+
+
+class TestSources:
+    """Sets are named as other commands name them."""
+
+    def run(self, command, tmp_path, *words):
+        file = tmp_path / "s.toml"
+        file.write_text(
+            "[experiment]\nsize = 40\nshape-modes = [2, 5]\niterations = [3, 2]\nstarts = 1\n"
+            '[experiment.algorithms]\nalgorithms = ["po-inv-gn", "ssd-inv-w"]\n'
+        )
+        command("experiment", "algorithms", "-q", "--settings", file, "-o", tmp_path / "o", *words)
+        return parquet.read_table(tmp_path / "o" / "rows").to_pylist()
+
+    def manifest(self, world, path):
+        lines = [
+            f"{part}/{image.name},{part}/{image.stem}.pts,{part}"
+            for part in ("train", "test")
+            for image in sorted((world / part).glob("*.png"))
+        ]
+        path.write_text("\n".join(["image,landmarks,split", *lines]) + "\n")
+        return path
+
+    def test_one_manifest_has_what_is_trained_and_what_is_tested_on(self, world, command, tmp_path):
+        manifest = self.manifest(world, world / "all.csv")
+        rows = self.run(command, tmp_path, "--train", manifest, "--part", "train,test")
+        assert {row["image"].rsplit("/", 1)[-1] for row in rows} == {f"face{k}.png" for k in range(14, 21)}
+        assert rows[0]["train"].endswith("(train)")
+        assert rows[0]["test"].endswith("(test)")
+        assert "(test)" in (tmp_path / "o" / "report.html").read_text()
+        (tmp_path / "apart").mkdir()
+        apart = self.run(command, tmp_path / "apart", "--train", world / "train", "--test", world / "test")
+        assert [row["error"] for row in rows] == [row["error"] for row in apart]
+
+    def test_one_part_is_of_all_sets(self, world, command, tmp_path):
+        manifest = self.manifest(world, world / "all.csv")
+        rows = self.run(command, tmp_path, "--train", manifest, "--test", manifest, "--part", "test")
+        assert {row["number"] for row in rows} == set(range(7))
+
+    def test_images_may_lie_elsewhere(self, world, command, tmp_path):
+        """Landmarks without their images beside them, and the format said."""
+        for part in ("train", "test"):
+            (tmp_path / part).mkdir()
+            table = "image,landmark,x,y\n"
+            for file in sorted((world / part).glob("*.pts")):
+                points = read_landmarks(file)
+                table += "".join(
+                    f"{part}/{file.stem}.png,{k},{x!r},{y!r}\n" for k, (x, y) in enumerate(points.tolist())
+                )
+            (tmp_path / part / "landmarks.csv").write_text(table)
+        sets = (
+            "--train",
+            tmp_path / "train" / "landmarks.csv",
+            "--test",
+            tmp_path / "test" / "landmarks.csv",
+        )
+        rows = self.run(command, tmp_path, *sets, "--images", world, "--from", "csv-long")
+        assert len(rows) == 2 * 7
+        assert {row["image"] for row in rows} == {f"test/face{k}.png" for k in range(14, 21)}
+
+    def test_a_file_may_say_it(self, tmp_path):
+        file = tmp_path / "s.toml"
+        file.write_text('[experiment]\ntrain = "a"\nimages = "b"\nfrom = "csv"\npart = ["x", "y"]\n')
+        settings = settings_for("rho", read_file(file, KINDS), {}, quick=False)
+        assert (settings.images, settings.format, settings.part) == ("b", "csv", ("x", "y"))
+        assert settings.test == ("a",)
+        trial = settings.trial("a", "po-inv-gn")
+        assert (trial.training.part, trial.test_part, trial.training.images) == ("x", "y", "b")
+        file.write_text("[experiment]\nform = 1\n")
+        with pytest.raises(ValueError, match="Known: .*from"):
+            read_file(file, KINDS)
+
+    def test_wrong_parts_are_a_sentence(self, world, command, tmp_path):
+        manifest = self.manifest(world, world / "all.csv")
+        words = ("experiment", "rho", "-o", tmp_path / "o", "--train", manifest, "--part")
+        assert "name one part for all sets, or two" in command(*words, "a,b,c", code=1).err
+        assert "no sample is in the part 'nosuch'" in command(*words, "train,nosuch", code=1).err
+        assert "it takes no --train" in command("experiment", "report", "--part", "a", code=1).err
 
 
 class TestTables:

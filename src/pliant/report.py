@@ -100,7 +100,7 @@ def value_table(values: Mapping[str, object]) -> Html:
             ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value),
         )
         for name, value in values.items()
-        if value not in (None, "")
+        if value not in (None, "", [], ())
     ]
     return table(("name", "value"), rows)
 

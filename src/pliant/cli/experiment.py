@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import DryRun, Jobs, Quiet
+from pliant.cli.options import DryRun, From, Images, Jobs, Quiet
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -50,6 +50,15 @@ def experiment(
         list[str] | None, typer.Option(help="Annotated images to train on: folders, files or addresses.")
     ] = None,
     test: Annotated[list[str] | None, typer.Option(help="Annotated images to test on.")] = None,
+    images: Images = None,
+    format: From = "",
+    part: Annotated[
+        str | None,
+        typer.Option(
+            help="Take the rows of manifests that have this in the column split; two with a comma, such as "
+            "train,test, are what is trained and what is tested on."
+        ),
+    ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for rows, tables, figures and report.html.")
     ] = Path("experiments"),
@@ -106,9 +115,10 @@ def experiment(
     if name not in (*EXPERIMENTS, "all", "report"):
         raise ValueError(f"there is no experiment '{name}'. Known: {', '.join(EXPERIMENTS)}, all, report.")
     if name == "report":
-        if train or test or settings:
+        if train or test or settings or images or format or part:
             raise ValueError(
-                "report draws what is in the output folder: it takes no --train, --test or --settings."
+                "report draws what is in the output folder: it takes no --train, --test or --settings, nor what is "
+                "about these."
             )
     else:
         kinds = {key: experiment.Settings for key, experiment in EXPERIMENTS.items()}
@@ -116,6 +126,9 @@ def experiment(
         given = {
             "train": train,
             "test": test,
+            "images": images,
+            "format": format or None,
+            "part": [name.strip() for name in part.split(",") if name.strip()] if part is not None else None,
             "points": points,
             "noise": noise,
             "starts": starts,

@@ -61,6 +61,13 @@ def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], 
     settings: Settings = settings_of(EXPERIMENTS[name].Settings, name, table, given, quick)
     if not settings.train:
         raise ValueError(f"{name}: name at least one folder to train on: --train FOLDER.")
+    if len(settings.part) > 2:
+        raise ValueError(
+            f"{name}: --part {','.join(settings.part)}: name one part for all sets, or two: to train on, and "
+            "to test on."
+        )
+    if not settings.test and len(settings.part) == 2:
+        settings = replace(settings, test=settings.train)
     if not settings.test and name != "objects":
         raise ValueError(f"{name}: name at least one folder to test on: --test FOLDER.")
     return settings

@@ -93,13 +93,18 @@ def file_of(folder: Path, name: str, start: int) -> Path:
     return folder / FOLDER / f"{name}-{start}.parquet"
 
 
+def set_name(sets: Sequence[str], part: str) -> str:
+    """What people call sets: without their folders, and with the part of a manifest if there is one."""
+    return ", ".join(map(short_name, sets)) + (f" ({part})" if part else "")
+
+
 def settings_of(trial: Trial) -> dict[str, Any]:
     """The cells that are the same in all rows of a trial."""
     training = trial.training
     return {
         "algorithm": trial.algorithm,
-        "train": ", ".join(map(short_name, training.sets)),
-        "test": ", ".join(map(short_name, trial.test)),
+        "train": set_name(training.sets, training.part),
+        "test": set_name(trial.test, trial.test_part),
         "size": training.size,
         "scales": training.scales,
         "shape_modes": training.shape_modes,
@@ -155,7 +160,7 @@ def read_fits(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
             if not path.is_file():
                 raise ValueError(f"{path}: these rows are missing. Run the experiment again: it goes on.")
             some = parquet.read_table(path, columns=wanted).to_pylist()
-            images += [f"{', '.join(trial.test)}: {row['number']}" for row in some]
+            images += [f"{', '.join(trial.test)} {trial.test_part}: {row['number']}" for row in some]
             rows += some
     lengths = trials[0][0].iterations
     costs = tuple(_course(rows, "costs", level, length) for level, length in enumerate(lengths))

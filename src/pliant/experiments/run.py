@@ -65,14 +65,18 @@ class Data:
     jobs: int
     bar: Progress
     skip_invalid: bool = False
-    _sets: dict[tuple[str, ...], Annotated] = field(default_factory=dict)
+    _sets: dict[tuple[tuple[str, ...], str, str, str], Annotated] = field(default_factory=dict)
 
-    def whole(self, sets: tuple[str, ...]) -> Annotated:
-        if sets not in self._sets:
-            samples, truths = annotated(load_dataset(*sets), self.jobs, self.skip_invalid, self.bar)
+    def whole(self, sets: tuple[str, ...], training: Training, part: str) -> Annotated:
+        """All samples of sets, read as those of a training are, or those in one part of their manifests."""
+        key = sets, training.images, training.format, part
+        if key not in self._sets:
+            loaded = load_dataset(*sets, images=training.images or None, format=training.format)
+            loaded = loaded.part(part) if part else loaded
+            samples, truths = annotated(loaded, self.jobs, self.skip_invalid, self.bar)
             every = np.arange(len(samples), dtype=np.int32)
-            self._sets[sets] = Annotated(samples, truths, every, "").only(every)
-        return self._sets[sets]
+            self._sets[key] = Annotated(samples, truths, every, "").only(every)
+        return self._sets[key]
 
     def training(self, training: Training) -> Annotated:
         """What a model learns from."""
@@ -82,10 +86,10 @@ class Data:
         """What a trial is tried on."""
         if trial.training.folds:
             return self._part(trial.training, held_out=True).spread(trial.most)
-        return self.whole(trial.test).spread(trial.most)
+        return self.whole(trial.test, trial.training, trial.test_part).spread(trial.most)
 
     def _part(self, training: Training, held_out: bool) -> Annotated:
-        whole = self.whole(training.sets)
+        whole = self.whole(training.sets, training, training.part)
         if not training.folds:
             return whole
         rest, held = whole.samples.folds(training.folds)[training.fold]

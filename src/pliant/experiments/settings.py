@@ -27,11 +27,16 @@ def steps(count: int) -> tuple[float, ...]:
 class Settings:
     """What all experiments have. The defaults are the paper's.
 
-    `most_train` and `most_test` are how many images of a set are used at most, evenly taken from it; 0 is all.
+    `images`, `format` and `part` are how sets are read, as in other commands; of two parts of manifests, the first
+    is trained and the second tested on. `most_train` and `most_test` are how many images of a set are used at most,
+    evenly taken from it; 0 is all.
     """
 
     train: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
+    images: str = ""
+    format: str = ""
+    part: tuple[str, ...] = ()
     size: float = 150.0
     scales: tuple[float, ...] = (0.5, 1.0)
     shape_modes: tuple[Modes, ...] = (3, 12)
@@ -60,6 +65,9 @@ class Settings:
             "motion": self.motion,
             "mirror": self.mirror,
             "most": self.most_train,
+            "images": self.images,
+            "format": self.format,
+            "part": self.part[0] if self.part else "",
         }
         return Training(**{**plain, **changes})
 
@@ -68,6 +76,7 @@ class Settings:
         plain: dict[str, Any] = {
             "training": self.training(),
             "test": self.test,
+            "test_part": self.part[-1] if self.part else "",
             "iterations": self.iterations,
             "noise": self.noise,
             "tries": self.tries,
@@ -116,15 +125,23 @@ def settings_of(
     return kind(**{one.name: _typed(one, values[one.name]) for one in fields(kind) if one.name in values})
 
 
+_SPELT = {"format": "from"}
+"""What options and files call a setting where it is not its name."""
+
+
 def _inside(key: str) -> str:
-    return key.replace("-", "_")
+    return {outside: name for name, outside in _SPELT.items()}.get(key, key.replace("-", "_"))
+
+
+def _outside(name: str) -> str:
+    return _SPELT.get(name, name.replace("_", "-"))
 
 
 def _check_keys(where: str, given: Mapping[str, Any], kind: type[Settings]) -> None:
     known = {one.name for one in fields(kind)}
     unknown = sorted(key for key in given if _inside(key) not in known)
     if unknown:
-        listed = ", ".join(sorted(name.replace("_", "-") for name in known))
+        listed = ", ".join(sorted(map(_outside, known)))
         raise ValueError(f"{where} has no setting '{unknown[0]}'. Known: {listed}.")
 
 
@@ -141,7 +158,7 @@ def _typed(one: Field[Any], value: Any) -> Any:
     if not several or not all(map(fits, several)) or (len(several) > 1 and not many):
         words = {"str": "text", "bool": "true or false", "int": "whole number"}.get(kind, "number")
         raise ValueError(
-            f"{one.name.replace('_', '-')} = {value!r}: this must be {'a list of ' if many else 'one '}{words}"
+            f"{_outside(one.name)} = {value!r}: this must be {'a list of ' if many else 'one '}{words}"
             f"{'s' if many else ''}."
         )
     # A count of modes and a share of the variance are told apart by the point: they stay as they were written.

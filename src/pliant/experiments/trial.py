@@ -13,8 +13,9 @@ Modes = int | float
 class Training:
     """A model: the sets that it learns from, and the settings of `train`.
 
-    Of `folds` parts of the sets, number `fold` is left out; without folds, nothing is. `most` samples are taken at
-    most, evenly from all of them (0: all).
+    `images` is the folder of the images that annotation files name, `format` that of landmark files, and `part` the
+    part of a manifest, as in `load_dataset`; each may be empty. Of `folds` parts of the sets, number `fold` is left
+    out; without folds, nothing is. `most` samples are taken at most, evenly from all of them (0: all).
     """
 
     sets: tuple[str, ...]
@@ -28,6 +29,9 @@ class Training:
     folds: int = 0
     fold: int = 0
     most: int = 0
+    images: str = ""
+    format: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,8 @@ class Trial:
 
     With more than one of `tries`, fits also begin at random places about the start, as far from it as it may be
     from the truth, and the best is kept. The sets of a model that has folds are their own test: what the fold left
-    out is fitted. `label` and `group` are how the experiment calls it, and `value` is what it varies; trials of one
-    label are counted together.
+    out is fitted. `test_part` is the part of a manifest that is tested on. `label` and `group` are how the
+    experiment calls it, and `value` is what it varies; trials of one label are counted together.
     """
 
     label: str
@@ -55,13 +59,14 @@ class Trial:
     starts: int = 3
     group: str = ""
     value: float | None = None
+    test_part: str = ""
 
     def identity(self) -> dict[str, Any]:
         """All that decides the rows of one start, but for the samples, which have fingerprints of their own."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        for name in ("label", "starts", "group", "value", "test", "most"):
+        for name in ("label", "starts", "group", "value", "test", "test_part", "most"):
             del plain[name]
-        for name in ("sets", "folds", "fold", "most"):
+        for name in ("sets", "folds", "fold", "most", "images", "format", "part"):
             del plain["training"][name]
         return plain
 
