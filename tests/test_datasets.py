@@ -236,7 +236,8 @@ print(pliant.load_dataset({str(folder)!r})[0].image().shape)
 
 def samples_in_groups(groups: list[str]) -> Dataset:
     samples = [
-        Sample(f"{number}", lambda: np.zeros((3, 3)), None, group) for number, group in enumerate(groups)
+        Sample(f"{number}", lambda number=number: np.full((3, 3), number), None, group)
+        for number, group in enumerate(groups)
     ]
     return Dataset(tuple(samples), "test")
 

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Float32, Image
+from pliant.arrays import Float32, Floats, Image
 
 LUMA = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 """Weights of red, green and blue in brightness (ITU-R BT.601)."""
@@ -47,7 +47,7 @@ def stretched(image: Image) -> Float32:
     if white <= black:
         return np.zeros(image.shape, dtype=np.float32)
     # Numbers of 32 bits have more digits than float32, and floats may be so large that differences overflow.
-    values = image.astype(np.float32 if image.dtype.itemsize <= 2 else np.float64)
+    values: Floats = image.astype(np.float32 if image.dtype.itemsize <= 2 else np.float64)
     values -= values.dtype.type(black)
     values /= values.dtype.type(white - black)
     return np.asarray(np.clip(values, -_FARTHEST, _FARTHEST), dtype=np.float32)

@@ -131,6 +131,16 @@ def files_in(folder: Source) -> list[Source]:
     return sorted(file for file in files if not plain_name(file).startswith("."))
 
 
+def size_in_bytes(source: Source) -> int | None:
+    """Of a file, if that is known."""
+    if isinstance(source, Path):
+        return source.stat().st_size
+    system, path = _system(source)
+    with _sentences(source):
+        size = system.size(path)
+    return None if size is None else int(size)
+
+
 def matching(pattern: str) -> list[Source]:
     """Files at addresses of a pattern, in the order of their names."""
     system, path = _system(pattern)

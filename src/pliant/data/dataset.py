@@ -14,15 +14,17 @@ from pliant.arrays import Float64, Floats, Image
 from pliant.data import images
 from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
+from pliant.data.copies import first_of_copies
 
 
 @dataclass(frozen=True)
 class Sample:
     """One image with its landmarks, if it has any; each is a file, or a function that makes the array.
 
-    A file is a path, or an address as a string. Samples of one `group` (a person, a video) are not torn apart by
-    a split; `split` is the part of the data set that a manifest puts the sample in. `box` is left, top, right,
-    bottom, if a file has it. `format` is that of the landmark file, where its content is not to decide.
+    A file is a path, or an address as a string. Samples of one `group` (a person, a video) or of the very same
+    image are not torn apart by a split; `split` is the part of the data set that a manifest puts the sample in.
+    `box` is left, top, right, bottom, if a file has it. `format` is that of the landmark file, where its content is
+    not to decide.
     """
 
     name: str
@@ -142,14 +144,25 @@ class Dataset(Sequence[Sample]):
         return [(self._without(fold), self._only(fold)) for fold in folds]
 
     def _drawn_groups(self, least: int, seed: int) -> list[list[int]]:
-        """Numbers of the samples that belong together, groups in random order."""
+        """Numbers of the samples that belong together, groups in random order.
+
+        Samples of the very same image belong together too, and with them the groups that they are in.
+        """
         members: dict[str | int, list[int]] = {}
         for number, sample in enumerate(self.samples):
             members.setdefault(sample.group or number, []).append(number)
-        groups = list(members.values())
+        of_sample = {number: group for group in members.values() for number in group}
+        for number, first in enumerate(first_of_copies(self.samples)):
+            group, larger = of_sample[number], of_sample[first]
+            if group is not larger:
+                larger += group
+                of_sample |= dict.fromkeys(group, larger)
+        # A list for each group, in the order of its first sample; joined groups have one list.
+        groups = list({id(group): group for group in of_sample.values()}.values())
         if len(groups) < least:
             raise ValueError(
-                f"{self.source}: {least} parts need as many groups, and there are {len(groups)}."
+                f"{self.source}: {least} parts need as many groups, and there are {len(groups)}; "
+                "samples of one group or of the very same image stay together."
             )
         return [groups[k] for k in np.random.default_rng(seed).permutation(len(groups))]
 
