@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image, Int32
+from pliant.data.advice import advice
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
@@ -237,7 +238,9 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
     """The samples that have landmarks, checked, and the landmarks `(k, v, 2)`."""
     known = tuple(sample for sample in dataset if sample.points_source is not None)
     if not known:
-        raise ValueError(f"{dataset.source}: no image has a landmark file beside it to compare fits with.")
+        raise ValueError(
+            f"{dataset.source}: no image has a landmark file beside it to compare fits with; {advice(dataset)}"
+        )
     advance = bar.start("checking images", len(known))
     valid = usable(Dataset(known, dataset.source), skip_invalid, jobs, advance)
     if not len(valid.dataset):

@@ -5,6 +5,8 @@ Names, licences and errors come from files of strangers: they are shown, and nev
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
 
 MOST_LINES = 10
 """A message has no more lines of one kind."""
+
+_EXAMPLES = 3
 
 _DIRECTION = frozenset(map(chr, (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))))
 """Characters that turn the text behind them round, so that it reads as something else."""
@@ -41,12 +45,27 @@ def console(*, error: bool = False) -> Console:
     return PlainConsole(stderr=error, markup=False, emoji=False, highlight=False)
 
 
-def shortened(lines: list[str] | tuple[str, ...], rest: str = "") -> list[str]:
-    """The first lines, and how many more there are; `rest` says where all of them can be seen."""
-    if len(lines) <= MOST_LINES:
-        return list(lines)
-    more = f"and {len(lines) - MOST_LINES + 1:,} more"
-    return [*lines[: MOST_LINES - 1], f"{more}: {rest}" if rest else more]
+def shortened(sentences: Sequence[str], all_are: str = "") -> list[str]:
+    """Sentences, of which a few stand for a kind that has more than ten; `all_are` says where all can be seen.
+
+    Sentences are of one kind if they differ in names and numbers alone.
+    """
+    kinds: dict[str, list[str]] = {}
+    for sentence in sentences:
+        kinds.setdefault(_kind(sentence), []).append(sentence)
+    where = f": {all_are}" if all_are else ""
+    shown: list[str] = []
+    for some in list(kinds.values())[:MOST_LINES]:
+        examples = some if len(some) <= MOST_LINES else some[:_EXAMPLES]
+        left_out = len(some) - len(examples)
+        shown += [*examples, f"and {left_out:,} more like these{where}"] if left_out else examples
+    others = sum(map(len, list(kinds.values())[MOST_LINES:]))
+    return [*shown, f"and {others:,} more of other kinds{where}"] if others else shown
+
+
+def _kind(sentence: str) -> str:
+    """What follows the name at the beginning, without other names and numbers."""
+    return re.sub(r"\S*(?:\d|[./\\]\S)\S*", "", sentence.split(": ", 1)[-1])
 
 
 def _is_plain(character: str) -> bool:

@@ -10,13 +10,11 @@ import typer
 
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, From, Images, Jobs, Quiet
-from pliant.terminal import console, say
+from pliant.terminal import MOST_LINES, console, say, shortened
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
     from pliant.data.suspects import Suspect
-
-_SHOWN = 20
 
 
 def check(
@@ -96,27 +94,31 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
     from rich.table import Table
 
     from pliant.data.addresses import plain_name
+    from pliant.data.advice import advice
     from pliant.data.suspects import FEWEST
 
-    for problem in problems:
-        say(problem, colour="red")
+    for line in shortened(problems, "--json lists all"):
+        say(line, colour="red")
     if suspects:
         table = Table()
         table.add_column("sample", overflow="fold")
         table.add_column("what looks wrong", overflow="fold")
         table.add_column("severity", justify="right")
-        for suspect in suspects[:_SHOWN]:
+        for suspect in suspects[:MOST_LINES]:
             table.add_row(plain_name(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
         console().print(table)
-        if len(suspects) > _SHOWN:
-            say(f"and {len(suspects) - _SHOWN} more: --json lists all")
+        if len(suspects) > MOST_LINES:
+            say(f"and {len(suspects) - MOST_LINES} more: --json lists all")
     if len(dataset) < FEWEST:
         say(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
     if lacking:
         say(f"{lacking} samples lack landmarks: train with --missing complete")
     found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     suspicious = len({suspect.number for suspect in suspects})
-    say(f"{len(dataset)} samples: {found}, {suspicious} suspicious")
+    samples = "1 sample" if len(dataset) == 1 else f"{len(dataset)} samples"
+    say(f"{samples}: {found}, {suspicious} suspicious")
+    if what_to_do := advice(dataset):
+        say(what_to_do)
 
 
 def _row(suspect: Suspect) -> dict[str, Any]:

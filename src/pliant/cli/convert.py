@@ -12,7 +12,7 @@ import typer
 
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, DryRun, Quiet
-from pliant.terminal import say
+from pliant.terminal import say, shortened
 
 if TYPE_CHECKING:
     from pliant.data.annotation import Annotation
@@ -57,6 +57,7 @@ def convert(
     import json
 
     import pliant
+    from pliant.data.advice import advice
     from pliant.data.formats import find_format, format_for_ending
 
     to_format = to_format or (format_for_ending(output) if output.suffix and not output.is_dir() else "pts")
@@ -95,7 +96,7 @@ def convert(
         written += done
         losses += lost
     if not written:
-        first = f" The first problem: {problems[0]}" if problems else ""
+        first = f" The first problem: {problems[0]}" if problems else f" What to do: {advice(samples)}"
         raise ValueError(f"{source}: nothing could be converted.{first}")
     if preview is not None and not dry_run:
         problems += _draw(written, preview)
@@ -111,7 +112,7 @@ def convert(
     if as_json:
         say(json.dumps(report, indent=2))
     else:
-        for sentence in (*problems, *losses):
+        for sentence in (*shortened(problems, "--json lists all"), *losses):
             say(sentence, colour="yellow", error=True)
         if not quiet:
             verb = "would convert" if dry_run else "converted"

@@ -184,10 +184,13 @@ def load_dataset(*sources: Source, images: Source | None = None, format: str = "
 
     Images are not read here. An image without landmarks is a sample without points.
     """
+    from pliant.data.formats import find_format
     from pliant.data.loading import samples_of, short_name
 
     if not sources:
         raise ValueError("name at least one folder of images.")
+    if format:
+        find_format(format)  # a name that is wrong should be said once, not for every file
     samples = [sample for source in sources for sample in samples_of(source, images, format)]
     # Names, not paths: they end up in model files, which are passed on.
     return Dataset(tuple(samples), ", ".join(short_name(source) for source in sources))

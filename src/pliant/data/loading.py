@@ -54,7 +54,10 @@ def samples_of(source: Source, folder: Source | None, format: str) -> list[Sampl
             raise ValueError(f"{source}: there is no such folder or file.")
         return _matched(matches, folder, format)
     if ending(source) in images.EXTENSIONS:
-        raise ValueError(f"{source}: this is an image: name its folder, or the file with its landmarks.")
+        raise ValueError(
+            f"{source}: this is an image: name its folder, the file with its landmarks, or a pattern in quotes, "
+            f"such as '{join(parent(source), f'*{ending(source)}')}'."
+        )
     return _file(source, folder, format)
 
 
@@ -123,9 +126,10 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
         if len(tables) == 1:
             return _file(tables[0], folder if pictures_in is None else pictures_in, format, named=False)
         if tables:
-            listed = ", ".join(plain_name(table) for table in tables)
+            listed = ", ".join(plain_name(table) for table in tables[:5])
+            more = f" and {len(tables) - 5:,} more" if len(tables) > 5 else ""
             raise ValueError(
-                f"{folder}: {listed} could each be the landmarks of this folder: name one of them."
+                f"{folder}: {listed}{more} could each be the landmarks of this folder: name one of them."
             )
     if not samples:
         below = (
@@ -133,8 +137,10 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             if isinstance(folder, Path)
             else []
         )
-        hint = f" Its folders are {', '.join(below[:5])}: name one of them." if below else ""
-        raise ValueError(f"{folder}: there are no images in this folder.{hint}")
+        more = f" and {len(below) - 5:,} more" if len(below) > 5 else ""
+        hint = f" Its folders are {', '.join(below[:5])}{more}: name those that have images." if below else ""
+        known = f" Images end in {', '.join(images.EXTENSIONS)}." if files else ""
+        raise ValueError(f"{folder}: there are no images in this folder.{hint or known}")
     return samples
 
 

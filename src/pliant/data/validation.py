@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64
+from pliant.data.advice import advice
 from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
 from pliant.shape import shape_size
+from pliant.terminal import shortened
 
 _NEAR = 0.25
 """How far outside the image a landmark may lie, as a share of the object's size."""
@@ -30,19 +32,17 @@ _SMALLEST = 4.0
 
 
 class InvalidDataset(ValueError):
-    """Raised with all problems of a data set in one message; `problems` has them one by one."""
+    """Raised with the problems of a data set, ten of a kind at the most; `problems` has all, one by one."""
 
-    def __init__(self, problems: Sequence[str], samples: int) -> None:
+    def __init__(self, problems: Sequence[str], samples: int, what_to_do: str = "") -> None:
         self.problems = tuple(problems)
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
-        super().__init__(
-            f"{found} found in {samples} samples (skip_invalid or --skip-invalid goes on without them):\n"
-            + "\n".join(f"  {problem}" for problem in problems)
-        )
+        otherwise = "" if what_to_do else " (skip_invalid or --skip-invalid goes on without them)"
+        super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
 
 
 class SamplesLeftOut(UserWarning):
-    """What `skip_invalid=True` left out, a sentence each."""
+    """What `skip_invalid=True` left out, and why."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def validate(
             usable.append((sample, outcome))
     return Validated(
         dataset=Dataset(tuple(sample for sample, _ in usable), dataset.source),
-        points=np.array([outcome.points for _, outcome in usable]).reshape(-1, usual, 2),
+        points=np.array([outcome.points for _, outcome in usable]).reshape(len(usable), usual, 2),
         sizes=tuple(outcome.size for _, outcome in usable),
         colour=any(outcome.colour for _, outcome in usable),
         problems=tuple(problems),
@@ -117,14 +117,20 @@ def usable(
 ) -> Validated:
     """What can be used, with a warning about the rest if it may be skipped, and an error otherwise."""
     valid = validate(dataset, jobs, advance, allow_missing)
-    if valid.problems and not skip_invalid:
-        raise InvalidDataset(valid.problems, len(dataset))
+    if valid.problems and not (skip_invalid and len(valid.dataset)):
+        raise InvalidDataset(valid.problems, len(dataset), advice(dataset))
     if valid.problems:
         left_out = len(dataset) - len(valid.dataset)
-        listed = "\n".join(f"  {problem}" for problem in valid.problems)
-        text = f"{left_out} of {len(dataset)} samples were left out:\n{listed}"
+        text = _message(
+            f"{left_out} of {len(dataset)} samples were left out:", valid.problems, advice(dataset)
+        )
         warnings.warn(text, SamplesLeftOut, stacklevel=3)
     return valid
+
+
+def _message(title: str, problems: Sequence[str], what_to_do: str) -> str:
+    lines = [f"  {line}" for line in shortened(problems, "pliant check --json lists all")]
+    return "\n".join([title, *lines, *([what_to_do] if what_to_do else [])])
 
 
 def _check(sample: Sample, allow_missing: bool) -> _Checked:

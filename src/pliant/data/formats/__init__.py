@@ -7,6 +7,7 @@ at integers; the module's `CONVENTION` says what they are in the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -120,7 +121,9 @@ def find_format(name: str) -> tuple[Format, Convention]:
     known = formats()
     base, _, variant = name.partition(":")
     if base not in known:
-        raise ValueError(f"there is no format '{base}'. Known: {', '.join(sorted(known))}.")
+        near = get_close_matches(base.lower(), known, n=1)
+        hint = f" Did you mean '{near[0]}'?" if near else ""
+        raise ValueError(f"there is no format '{base}'.{hint} Known: {', '.join(sorted(known))}.")
     module = known[base]
     if variant and variant not in module.VARIANTS:
         others = ", ".join(f"{base}:{other}" for other in module.VARIANTS) or "it has none"

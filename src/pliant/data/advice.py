@@ -1,0 +1,77 @@
+"""What to do about a data set in which images and landmarks do not find each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from pliant.data import images
+from pliant.data.dataset import Dataset
+from pliant.data.formats import endings_beside_images
+
+
+def advice(dataset: Dataset) -> str:
+    """A sentence if most images have no landmarks, or most landmarks no image, and nothing otherwise.
+
+    No file is read for it: files are only looked for.
+    """
+    bare = [sample.image_source for sample in dataset if sample.points_source is None]
+    apart = [
+        sample.points_source
+        for sample in dataset
+        if isinstance(sample.points_source, Path)
+        and isinstance(sample.image_source, Path)
+        and not sample.image_source.is_file()
+    ]
+    pictures = [source for source in bare if isinstance(source, Path)]
+    if not dataset or 2 * (len(bare) + len(apart)) <= len(dataset):
+        return ""
+    if pictures and apart:
+        return _about_both(pictures, apart)
+    if apart:
+        return (
+            f"the images of {apart[0].parent} are not there: say where they are with --images FOLDER "
+            '(in Python: images="FOLDER").'
+        )
+    return _about_images(pictures)
+
+
+def _about_both(pictures: list[Path], landmarks: list[Path]) -> str:
+    """Images without landmarks, and landmarks without images: they may belong together."""
+    by_stem = {picture.stem: picture for picture in pictures}
+    together = next((file for file in landmarks if file.stem in by_stem), None)
+    if together is not None:
+        folder = by_stem[together.stem].parent
+        return (
+            f"the images of {together.parent} are in {folder}: name the landmarks alone, and say where their "
+            f'images are with {together.parent} --images {folder} (in Python: images="{folder}").'
+        )
+    return (
+        f"a landmark file must be called like its image: {landmarks[0].name} belongs to none of the images, and "
+        f"{pictures[0].name} has no landmarks."
+    )
+
+
+def _about_images(pictures: list[Path]) -> str:
+    endings = ", ".join(endings_beside_images())
+    sentence = (
+        f"images need landmarks: a file of the same name beside each ({endings}), or one annotation file for all, "
+        "named instead of the folder. If the landmarks are in another folder, name that one, and this one with "
+        "--images."
+    )
+    return f"{unknown_files(pictures[0].parent)}{sentence}" if pictures else sentence
+
+
+def unknown_files(folder: Path) -> str:
+    """A sentence about the files of a folder that are not images, by their commonest ending, if there are any."""
+    found = Counter(
+        file.suffix.lower()
+        for file in folder.iterdir()
+        if file.is_file() and not file.name.startswith(".") and file.suffix.lower() not in images.EXTENSIONS
+    )
+    if not found:
+        return ""
+    ((ending, count),) = found.most_common(1)
+    files = "1 file" if count == 1 else f"{count:,} files"
+    what = f"that {'ends' if count == 1 else 'end'} in {ending}" if ending else "without an ending"
+    return f"{folder} has {files} {what}, and nothing there is a landmark file that pliant knows; "
