@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pliant
-from pliant.bulk import Rescan, Task, files, look, read_fits, refusal, run
+from pliant.bulk import Drawing, Rescan, Task, files, look, read_fits, refusal, run
 from pliant.bulk.journal import JOURNAL, Journal, read_rows, whole_lines
 from pliant.bulk.table import TABLE, rows_of, write_table
 from pliant.data import formats
@@ -222,7 +222,7 @@ class TestRefusals:
             ({"settings": {"n": 2}}, "n was 1, and is 2"),
             ({"images": ("other.jpg",)}, "images was 16 with the fingerprint"),
             ({"landmarks": ""}, "landmarks was pts, and is none"),
-            ({"draw": True}, "draw was False, and is True"),
+            ({"draw": Drawing()}, "draw was False, and is 600 pixels"),
         ],
     )
     def test_other_settings(self, undisturbed, tmp_path, change, words):
@@ -253,16 +253,16 @@ class TestRefusals:
         run(replace(undisturbed.task, output=output, csv=True), fitter, middle)
         (output / "landmarks" / "mine.pts").write_text("mine")
         fewer = Task(undisturbed.task.images[:1], output, {}, landmarks="pts")
-        run(fewer, fitter, middle)
+        run(fewer, fitter, middle, overwrite=True)
         left = {str(path.relative_to(output)) for path in output.rglob("*") if path.is_file()}
         assert left == {TABLE, "landmarks/face-0000.pts", "landmarks/mine.pts"}
 
     def test_its_own_pictures_as_images(self, undisturbed, fitter, tmp_path):
-        first = Task(undisturbed.task.images[:1], tmp_path, {}, draw=True)
+        first = Task(undisturbed.task.images[:1], tmp_path, {}, draw=Drawing())
         run(first, fitter, middle)
         [picture] = (tmp_path / "pictures").iterdir()
         second = Task([str(picture)], tmp_path, {})
-        assert "is to be fitted, and would be replaced" in refusal(second, look(second), resume=False)
+        assert "is to be fitted, and would be replaced" in refusal(second, look(second), overwrite=True)
 
     def test_two_runs_in_one_folder(self, undisturbed, fitter, tmp_path):
         task = replace(undisturbed.task, output=tmp_path)
@@ -336,7 +336,7 @@ def test_annotations_name_images_from_where_they_are(undisturbed, fitter, tmp_pa
         MANY=True,
         CONVENTION=Convention("", unit="percent"),
         VARIANTS={},
-        write=lambda path, annotations, convention: written.extend(annotations),
+        write=lambda path, annotations, convention: (path.touch(), written.extend(annotations)),
     )
     monkeypatch.setattr(formats, "formats", lambda: {"many": many})
     monkeypatch.chdir(Path(undisturbed.task.images[0]).parents[1])

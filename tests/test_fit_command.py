@@ -158,7 +158,7 @@ def test_nothing_is_replaced_but_earlier_fits(fit, folder, tmp_path):
     assert files_in(images) == before
     # The table alone is in nobody's way, and it does not make the user's landmarks those of an earlier fit.
     fit(images, "-o", images)
-    done = fit(images, "-o", images, "--landmarks", "pts", code=ERROR)
+    done = fit(images, "-o", images, "--landmarks", "pts", "--overwrite", code=ERROR)
     assert "face-0000.pts would be replaced" in done.err
     assert files_in(images) == sorted([*before, "fits.parquet"])
 
@@ -169,7 +169,7 @@ def test_no_image_could_be_fitted(fit, folder, tmp_path):
     shutil.copytree(folder, images)
     for name in images.glob("*.jpg"):
         name.write_text("no image")
-    done = fit(images, "-o", output, code=ERROR)
+    done = fit(images, "-o", output, "--overwrite", code=ERROR)
     assert "no image could be fitted" in done.err
     assert "face-0000.jpg: this is not an image" in done.err
     assert list(pliant.read_fits(output)["status"]) == ["failed"] * 3
@@ -193,6 +193,36 @@ def test_resume(fit, folder, tmp_path):
         file.write('{"im')
     unfinished = fit(folder, "-o", output, code=ERROR)
     assert "go on with --resume, or write to another folder" in unfinished.err
+
+
+def test_a_finished_run_is_replaced_on_request_alone(fit, folder, tmp_path):
+    output = tmp_path / "out"
+    fit(folder, "-o", output, "--landmarks", "pts")
+    before = {name: (output / name).read_bytes() for name in files_in(output)}
+    for more in ([], ["--landmarks", "pts"], ["--sampling", "0.5"]):
+        done = fit(folder, "-o", output, *more, code=ERROR)
+        assert "has the fits of a run that has finished: replace them with --overwrite" in done.err
+    plan = fit(folder, "-o", output, "--overwrite", "--dry-run").out
+    assert "would be replaced when all is done" in plan
+    assert {name: (output / name).read_bytes() for name in files_in(output)} == before
+    fit(folder, "-o", output, "--overwrite", "--csv")
+    assert files_in(output) == ["fits.csv", "fits.parquet"]
+
+
+def test_a_name_that_is_not_utf8(fit, folder, tmp_path):
+    odd = tmp_path / os.fsdecode(b"caf\xe9.jpg")
+    shutil.copy(folder / "face-0000.jpg", odd)
+    broken = tmp_path / os.fsdecode(b"\xff.jpg")
+    broken.write_text("no image")
+    images = (odd, broken, folder / "face-0001.jpg")
+    output = tmp_path / "out"
+    done = fit(*images, "-o", output, "--csv", "--annotations", tmp_path / "all.csv", code=INCOMPLETE)
+    assert r"\udcff.jpg: this is not an image" in done.out
+    assert list(pliant.read_fits(output)["image"]) == [str(path) for path in images]
+    fit(*images, "-o", output, "--resume", code=INCOMPLETE)
+    for file in (output / "fits.parquet", output / "fits.csv", tmp_path / "all.csv"):
+        samples = pliant.load_dataset(file)
+        assert samples[0].image().shape[:2] == (96, 96)
 
 
 def test_json_and_dry_run(fit, folder, tmp_path):

@@ -77,7 +77,12 @@ def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
     said = command("train", folder, "-o", "m.pliant", *SMALL).out
     assert "learned how far to trust fits" in said
     assert pliant.load("m.pliant").confidence.fits > 40
-    said = command("fit", "m.pliant", folder, "-o", "fits", "--start", "centre", "--flag-below", 0.9).out
+    words = ("fit", "m.pliant", folder, "-o", "fits", "--start", "centre")
+    (tmp_path / "fits").mkdir()
+    (tmp_path / "fits" / "flagged.csv").write_text("mine")
+    assert "flagged.csv would be replaced" in command(*words, "--flag-below", 0.9, code=ERROR).err
+    (tmp_path / "fits" / "flagged.csv").unlink()
+    said = command(*words, "--flag-below", 0.9).out
     flagged = (tmp_path / "fits" / "flagged.csv").read_text().splitlines()[1:]
     assert f"{len(flagged)} to look at" in said
     fits = pliant.read_fits("fits")
@@ -86,6 +91,8 @@ def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
     )
     assert fits["spread"].shape == (24, 68)
     assert np.all(fits["spread"] > 0)
+    command(*words, "--overwrite")
+    assert [path.name for path in (tmp_path / "fits").iterdir()] == ["fits.parquet"]
     command("train", folder, "-o", "plain.pliant", *SMALL, "--no-confidence", "-q")
     said = command("fit", "plain.pliant", folder, "-o", "f2", "--flag-below", 0.5, code=ERROR).err
     assert "knows no confidence" in said

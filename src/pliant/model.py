@@ -49,7 +49,8 @@ class Model:
     """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them.
 
     `placements` say where the object was in the training images, and in the boxes of a detector. `confidence` is
-    what was learned about the errors of fits, if the model was calibrated.
+    what was learned about the errors of fits, if the model was calibrated. `landmark_names` are those of the
+    training data, if all samples agree on them.
     """
 
     levels: tuple[Level, ...]
@@ -58,6 +59,7 @@ class Model:
     provenance: Mapping[str, Any]
     placements: tuple[Placement, ...] = ()
     confidence: Confidence | None = None
+    landmark_names: tuple[str, ...] = ()
 
     @property
     def landmarks(self) -> int:

@@ -231,6 +231,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         "provenance": dict(model.provenance),
         "placements": [asdict(placement) for placement in model.placements],
         "confidence": None if model.confidence is None else _plain(model.confidence),
+        "landmark_names": list(model.landmark_names),
     }
 
 
@@ -308,7 +309,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     texture = Texture(
         drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     )
-    # Files of the first version may be older than placements and confidence.
+    # Files of the first version may be older than placements, confidence and names.
     return Model(
         tuple(levels),
         texture,
@@ -316,7 +317,18 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         dict(numbers["provenance"]),
         tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         _confidence(numbers.get("confidence"), levels[-1].shape.landmarks),
+        _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
     )
+
+
+def _landmark_names(names: object, landmarks: int) -> tuple[str, ...]:
+    if (
+        not isinstance(names, list)
+        or len(names) not in (0, landmarks)
+        or not all(isinstance(name, str) for name in names)
+    ):
+        raise ValueError(f"the names of its {landmarks} landmarks are {str(names)[:60]}")
+    return tuple(names)
 
 
 def _expect(arrays: Mapping[str, NDArray[Any]], name: str, dtype: type, *shape: int | None) -> NDArray[Any]:

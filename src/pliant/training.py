@@ -170,6 +170,7 @@ def train(
             "licence": licence,
         },
         placements=placements,
+        landmark_names=as_taken.names,
     )
 
 

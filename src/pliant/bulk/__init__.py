@@ -4,8 +4,19 @@
 is known, `table` has the columns, and `run` does the work.
 """
 
-from pliant.bulk.files import Task, fingerprint, look, refusal
+from pliant.bulk.files import Drawing, Task, fingerprint, has_finished, look, refusal
 from pliant.bulk.run import Rescan, run
 from pliant.bulk.table import COLUMNS, read_fits
 
-__all__ = ["COLUMNS", "Rescan", "Task", "fingerprint", "look", "read_fits", "refusal", "run"]
+__all__ = [
+    "COLUMNS",
+    "Drawing",
+    "Rescan",
+    "Task",
+    "fingerprint",
+    "has_finished",
+    "look",
+    "read_fits",
+    "refusal",
+    "run",
+]

@@ -8,11 +8,12 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from pliant.bulk.journal import JOURNAL, whole_lines
-from pliant.bulk.table import TABLE, is_head, is_row_of, read_head, rows_of
+from pliant.bulk.table import TABLE, Row, is_head, is_row_of, read_head, rows_of
 from pliant.confidence import DEFAULT_BOUND
 from pliant.fitting.loop import Status
 
@@ -24,22 +25,40 @@ _BLOCKS = 16
 
 
 @dataclass(frozen=True)
+class Drawing:
+    """How fits are drawn: `full` is as large as the image, otherwise a picture is 600 pixels long.
+
+    `labels` at the landmarks are their numbers or their names; `crop` shows the object and a border around it.
+    """
+
+    full: bool = False
+    labels: Literal["", "numbers", "names"] = ""
+    crop: bool = False
+
+    def __str__(self) -> str:
+        size = "full size" if self.full else "600 pixels"
+        return ", ".join(filter(None, (size, "cropped" if self.crop else "", self.labels)))
+
+
+@dataclass(frozen=True)
 class Task:
     """Images to fit and what to write to the folder `output`, beside the table.
 
     `settings` are all that decides the rows, as plain values by the names that a user knows them by; `landmarks` is
-    the format of the files in `output/landmarks`, if there are to be any, and `draw` asks for `output/pictures`.
-    `annotations` is one file with the landmarks of all images. `bound` is the error that confidence is about.
+    the format of the files in `output/landmarks`, if there are to be any, and `draw` says how `output/pictures` are
+    drawn. `annotations` is one file with the landmarks of all images. `bound` is the error that confidence is
+    about, and fits with less confidence than `flag_below` are listed in a table of their own.
     """
 
     images: Sequence[str]
     output: Path
     settings: Mapping[str, Any]
     landmarks: str = ""
-    draw: bool = False
+    draw: Drawing | None = None
     annotations: Path | None = None
     csv: bool = False
     bound: float = DEFAULT_BOUND
+    flag_below: float | None = None
 
     @property
     def table(self) -> Path:
@@ -50,8 +69,17 @@ class Task:
         return self.output / JOURNAL
 
     @property
+    def staging(self) -> Path:
+        """Where landmark files and pictures wait until all are there: those of an earlier run stay until then."""
+        return self.output / "fits.unfinished"
+
+    @property
     def csv_file(self) -> Path:
         return self.table.with_suffix(".csv")
+
+    @property
+    def flagged_file(self) -> Path:
+        return self.output / "flagged.csv"
 
     @property
     def block(self) -> int:
@@ -65,11 +93,13 @@ class Task:
     def head(self) -> dict[str, Any]:
         """What the journal and the table say about the run that wrote them."""
         images = f"{len(self.images)} with the fingerprint {fingerprint(self.images)}"
-        written = {"bound": self.bound, "landmarks": self.landmarks or "none", "draw": self.draw}
+        drawn = False if self.draw is None else str(self.draw)
+        written = {"bound": self.bound, "landmarks": self.landmarks or "none", "draw": drawn}
         head: dict[str, Any] = {
             "settings": {"images": images, **self.settings, **written},
             "annotations": None if self.annotations is None else os.path.abspath(self.annotations),
             "csv": self.csv,
+            "flag_below": self.flag_below,
         }
         # As it will be read again: lists for tuples, and so on.
         return cast(dict[str, Any], json.loads(json.dumps(head)))
@@ -131,7 +161,8 @@ def look(task: Task) -> Earlier:
     finished, written = None, frozenset[Path]()
     if task.table.is_file():
         finished = read_head(task.table)
-        written = frozenset(_written(task.output, finished))
+        rows = rows_of(task.table, ["image", "status"])
+        written = frozenset(files_of_rows(task.output, finished, rows))
     return Earlier(unfinished, done, failed, length, finished, written)
 
 
@@ -141,37 +172,55 @@ def _has_torn_head(journal: Path) -> bool:
         return not file.readline().endswith(b"\n")
 
 
-def refusal(task: Task, earlier: Earlier, resume: bool) -> str:
+def has_finished(task: Task, earlier: Earlier) -> bool:
+    """Whether the table in the folder is the one that the task would make."""
+    finished = earlier.finished if earlier.unfinished is None else None
+    return finished is not None and finished["settings"] == task.head()["settings"]
+
+
+def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool = False) -> str:
     """Why the task must not be done in this folder, as a sentence; empty if it may."""
-    head = earlier.unfinished or earlier.finished
     if earlier.unfinished is not None and not resume:
         return (
             f"{task.output} has {earlier.done} fits of a run that did not finish: go on with --resume, or write to "
+            f"another folder. To give that run up, remove {task.journal}."
+        )
+    head = earlier.unfinished or earlier.finished
+    differences = [] if head is None else _differences(head["settings"], task.head()["settings"])
+    if resume and differences and (earlier.unfinished is not None or not overwrite):
+        return (
+            f"{task.output} has a run with other settings, so that --resume cannot go on with it: "
+            f"{'; '.join(differences)}. Give the same settings, or write to another folder."
+        )
+    if earlier.unfinished is None and earlier.finished is not None and not resume and not overwrite:
+        return (
+            f"{task.output} has the fits of a run that has finished: replace them with --overwrite, or write to "
             "another folder."
         )
-    if resume and head is not None:
-        differences = _differences(head["settings"], task.head()["settings"])
-        if differences:
-            return (
-                f"{task.output} has a run with other settings, so that --resume cannot go on with it: "
-                f"{'; '.join(differences)}. Give the same settings, or write to another folder."
-            )
     ours = set(earlier.written)
-    if head is not None:
-        ours |= {Path(head["annotations"])} if head["annotations"] else set()
-        ours |= {task.csv_file} if head["csv"] else set()
-    if not (resume and head is not None):
-        for target in _targets(task):
+    for known in (earlier.unfinished, earlier.finished):
+        ours |= set() if known is None else others_of(task, known)
+    # A run that was stopped while it put its files in their places finds some of them there.
+    if earlier.done < len(task.images) and not (resume and has_finished(task, earlier)):
+        for target in _files_of(task.output, task.images, task.landmarks, task.draw is not None):
             if target not in ours and os.path.lexists(target):
                 return f"{target} would be replaced: write to another folder."
-    for file in (task.annotations, task.csv_file if task.csv else None):
-        if file is not None and file.exists() and not {file, Path(os.path.abspath(file))} & ours:
+    for file in others_of(task, task.head()):
+        if file not in ours and os.path.lexists(file):
             return f"{file} would be replaced: name another file, or remove it first."
     inputs = {os.path.realpath(name) for name in task.images} if earlier.written and not resume else set()
     for file in earlier.written:
         if os.path.realpath(file) in inputs:
             return f"{file} is to be fitted, and would be replaced: write to another folder."
     return ""
+
+
+def others_of(task: Task, head: Mapping[str, Any]) -> set[Path]:
+    """The files beside the table that a run writes for all images together."""
+    files = {Path(head["annotations"])} if head["annotations"] else set()
+    files |= {task.csv_file} if head["csv"] else set()
+    # Tables of older versions do not say.
+    return files | ({task.flagged_file} if head.get("flag_below") is not None else set())
 
 
 def names_of(images: Sequence[str]) -> list[str]:
@@ -214,24 +263,26 @@ def picture_file(output: Path, name: str) -> Path:
     return output / "pictures" / f"{name}.png"
 
 
-def _targets(task: Task) -> list[Path]:
-    """The files that the task writes for its images."""
-    return _files_of(task.output, task.images, task.landmarks, task.draw)
-
-
-def _written(output: Path, head: Mapping[str, Any]) -> list[Path]:
-    """The files that an earlier run wrote for its images."""
-    landmarks, draw = head["settings"]["landmarks"], head["settings"]["draw"]
+def files_of_rows(output: Path, head: Mapping[str, Any], rows: Iterable[Row]) -> set[Path]:
+    """The files that a run wrote for its images, those that could be fitted."""
+    landmarks, draw = head["settings"]["landmarks"], bool(head["settings"]["draw"])
     if landmarks == "none" and not draw:
-        return []
-    images = [row["image"] for row in rows_of(output / TABLE, ["image"])]
-    return _files_of(output, images, "" if landmarks == "none" else landmarks, draw)
+        return set()
+    images, fitted = [], []
+    for row in rows:
+        images.append(row["image"])
+        fitted.append(row["status"] != Status.FAILED)
+    return set(_files_of(output, images, "" if landmarks == "none" else landmarks, draw, fitted))
 
 
-def _files_of(output: Path, images: Sequence[str], landmarks: str, draw: bool) -> list[Path]:
+def _files_of(
+    output: Path, images: Sequence[str], landmarks: str, draw: bool, fitted: Sequence[bool] | None = None
+) -> list[Path]:
     if not landmarks and not draw:
         return []
     names = names_of(images)
+    # The others have a say in what the files are called, and no files.
+    names = names if fitted is None else list(compress(names, fitted))
     files = [landmark_file(output, name, landmarks) for name in names] if landmarks else []
     return files + [picture_file(output, name) for name in names] if draw else files
 

@@ -3,24 +3,40 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import deque
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pliant.arrays import Floats, Image
-from pliant.bulk.files import Earlier, Task, landmark_file, look, names_of, path_of, picture_file, refusal
+from pliant.bulk.files import (
+    Earlier,
+    Task,
+    files_of_rows,
+    has_finished,
+    landmark_file,
+    look,
+    names_of,
+    others_of,
+    path_of,
+    picture_file,
+    refusal,
+)
 from pliant.bulk.journal import Journal, read_rows
-from pliant.bulk.table import Fitted, Row, row_of, rows_of, write_csv, write_table
+from pliant.bulk.table import TABLE, Fitted, Row, row_of, rows_of, write_csv, write_flagged, write_table
 from pliant.data.annotation import Annotation
 from pliant.data.images import read_image
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult, failed
+from pliant.model import Model
 from pliant.threads import one_blas_thread
+
+_FOLDERS = ("landmarks", "pictures")
 
 Where = Callable[[str, Image], Floats]
 """From an image's name and pixels to its start. Threads call it side by side."""
@@ -49,21 +65,24 @@ def run(
     each: Callable[[Row], None] = lambda row: None,
     earlier: Earlier | None = None,
     rescan: Rescan | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Fit the images of a task to its table; `each` is called with every new row once it is on disk.
 
     A row is in the journal before the next block is looked at, so that a process that is killed loses nothing that
     was finished. With `resume`, an unfinished run goes on where it was, and its table is the one that it would have
-    been. Nothing is replaced but what an earlier run wrote: if something would be, this is a ValueError.
+    been. Nothing is replaced but what an earlier run wrote, and that only with `overwrite` and when the new results
+    are complete: if anything else would be, this is a ValueError.
     `earlier` is what `look` saw, if that was asked before. Of a fit and that of its `rescan`, the one with more
     confidence is kept.
     """
     earlier = look(task) if earlier is None else earlier
-    refused = refusal(task, earlier, resume)
+    refused = refusal(task, earlier, resume, overwrite)
     if refused:
         raise ValueError(refused)
-    if earlier.finished is not None and earlier.unfinished is None and resume:
-        _write_others(task)
+    names = fitter.model.landmark_names
+    if resume and has_finished(task, earlier):
+        _write_more(task, fitter.model, earlier)
         return
     import pyarrow.parquet  # noqa: F401  Not after hours of fitting: it is large, and may be broken.
 
@@ -73,22 +92,54 @@ def run(
     task.output.mkdir(parents=True, exist_ok=True)
     head = None if earlier.unfinished else task.head()
     with Journal(task.journal, head, earlier.length) as journal:
-        # A folder is one run's: an earlier one's files are not to be taken for those of this one.
-        if earlier.finished is not None and earlier.done < len(task.images):
-            others = [task.csv_file] if earlier.finished["csv"] else []
-            # The table last: as long as it is there, it is known what else is to go.
-            for stale in (*earlier.written, *others, task.table):
-                stale.unlink(missing_ok=True)
-        with closing(fit_blocks(task, fitter, where, _writer(task), earlier.done, rescan)) as blocks:
+        if earlier.unfinished is None:
+            for folder in _FOLDERS:
+                shutil.rmtree(task.staging / folder, ignore_errors=True)
+        task.staging.mkdir(exist_ok=True)
+        with closing(fit_blocks(task, fitter, where, _writer(task, names), earlier.done, rescan)) as blocks:
             for block in blocks:
                 rows = [row_of(fitted) for fitted in block]
                 journal.append(rows)
                 for row in rows:
                     each(row)
-        write_table(task.table, read_rows(task.journal), task.head())
-        _write_others(task)
+        write_table(task.staging / TABLE, read_rows(task.journal), task.head(), names)
+        _put_in_place(task, earlier)
+        _write_others(task, fitter.model)
         # Last of all: as long as it is there, --resume does again what is after the fits.
         task.journal.unlink()
+
+
+def _put_in_place(task: Task, earlier: Earlier) -> None:
+    """Move what is complete to where it belongs, and take away what the last run wrote and this one does not.
+
+    Stopped at any point, it can be done again: the table of the last run, which says what is to go, stays until
+    nothing of it is left to do.
+    """
+    head, staged = task.head(), task.staging
+    if earlier.finished is not None:
+        last = earlier.written | others_of(task, {**earlier.finished, "annotations": None})
+        kept = files_of_rows(task.output, head, read_rows(task.journal)) | others_of(task, head)
+        for stale in last - kept:
+            stale.unlink(missing_ok=True)
+    for folder in _FOLDERS:
+        if (staged / folder).is_dir():
+            (task.output / folder).mkdir(exist_ok=True)
+            for name in os.listdir(staged / folder):
+                os.replace(staged / folder / name, task.output / folder / name)
+            (staged / folder).rmdir()
+    os.replace(staged / TABLE, task.table)
+    with suppress(OSError):  # Somebody has put something else there.
+        staged.rmdir()
+
+
+def _write_more(task: Task, model: Model, earlier: Earlier) -> None:
+    """What is made from the table of a run that had finished, and was not asked for then."""
+    assert earlier.finished is not None
+    asked = {name: value for name, value in task.head().items() if name != "settings" and value}
+    if {**earlier.finished, **asked} != earlier.finished:
+        # The table knows which files are the run's.
+        write_table(task.table, rows_of(task.table), {**earlier.finished, **asked}, model.landmark_names)
+    _write_others(task, model)
 
 
 def fit_blocks(
@@ -186,9 +237,9 @@ def _failed(fitter: Fitter, error: Exception) -> FitResult:
     return failed(fitter.model, str(fitter.algorithm), None, reason)
 
 
-def _writer(task: Task) -> Write:
+def _writer(task: Task, labels: Sequence[str]) -> Write:
     """The function that writes what was asked for about a fit."""
-    if not task.landmarks and not task.draw:
+    if not task.landmarks and task.draw is None:
         return lambda number, fitted, image: None
     from pliant.data.formats import write_annotations
 
@@ -197,40 +248,52 @@ def _writer(task: Task) -> Write:
     def write(number: int, fitted: Fitted, image: Image) -> None:
         points = fitted.result.points
         if task.landmarks:
-            file = landmark_file(task.output, names[number], task.landmarks)
+            file = landmark_file(task.staging, names[number], task.landmarks)
             file.parent.mkdir(exist_ok=True)
-            annotation = Annotation(path_of(fitted.image).name, points, size=fitted.size)
+            annotation = Annotation(path_of(fitted.image).name, points, tuple(labels), size=fitted.size)
             write_annotations(file, [annotation], task.landmarks)
-        if task.draw:
+        if task.draw is not None:
             from pliant.plots import write_overlay
 
-            picture = picture_file(task.output, names[number])
+            picture = picture_file(task.staging, names[number])
             picture.parent.mkdir(exist_ok=True)
             write_overlay(picture, image, points)
 
     return write
 
 
-def _write_others(task: Task) -> None:
-    """What is made from the table."""
+def _write_others(task: Task, model: Model) -> None:
+    """What is made from the table, each file as a whole or not at all."""
     import numpy as np
 
-    from pliant.data.formats import write_annotations
+    from pliant.data.formats import format_for_ending, write_annotations
 
     if task.csv:
-        write_csv(task.csv_file, task.table)
+        write_csv(task.csv_file, task.table, model.landmarks, model.landmark_names)
+    if task.flag_below is not None:
+        write_flagged(task.flagged_file, task.table, task.flag_below)
     if task.annotations is None:
         return
     annotations = [
         Annotation(
             _name_for(row["image"], task.annotations),
             np.column_stack([row["x"], row["y"]]),
+            model.landmark_names,
             size=(row["width"], row["height"]),
         )
         for row in rows_of(task.table)
         if row["x"] is not None
     ]
-    write_annotations(task.annotations, annotations)
+    if not annotations:
+        task.annotations.unlink(missing_ok=True)
+        return
+    # The ending stays the last part of the name: it says the format, and some writers append it themselves.
+    partial = task.annotations.with_name(f".part-{task.annotations.name}")
+    try:
+        write_annotations(partial, annotations, format_for_ending(task.annotations))
+        os.replace(partial, task.annotations)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _name_for(image: str, file: Path) -> str:

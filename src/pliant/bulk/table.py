@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 
 from pliant.confidence import DEFAULT_BOUND
 from pliant.data.annotation import Size
+from pliant.data.formats.parquet import names_in, names_metadata
+from pliant.data.names import from_text, readable, to_text
+from pliant.data.tables import coordinate_titles
 from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult
 
@@ -63,7 +67,7 @@ def _spread(fitted: Fitted) -> list[float] | None:
 COLUMNS: Mapping[str, tuple[str, Callable[[Fitted], Any]]] = {
     "image": ("string", lambda fitted: fitted.image),
     "status": ("string", lambda fitted: str(fitted.result.status)),
-    "reason": ("string", lambda fitted: fitted.result.reason.removeprefix(f"{fitted.image}: ")),
+    "reason": ("string", lambda fitted: readable(fitted.result.reason.removeprefix(f"{fitted.image}: "))),
     "confidence": ("float64", _confidence),
     "cost": ("float64", _if_fitted(lambda fit: float(fit.cost))),
     "iterations": ("int32", _if_fitted(lambda fit: int(fit.iterations))),
@@ -116,14 +120,17 @@ def is_head(head: object) -> bool:
     )
 
 
-def write_table(path: Path, rows: Iterable[Row], head: Mapping[str, Any]) -> None:
-    """Write rows to a Parquet file, a few at a time; the file is there as a whole or not at all."""
+def write_table(path: Path, rows: Iterable[Row], head: Mapping[str, Any], names: Sequence[str] = ()) -> None:
+    """Write rows to a Parquet file, a few at a time; the file is there as a whole or not at all.
+
+    `head` is about the run, and `names` are those of the landmarks, if they have any.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
     partial = path.with_name(f"{path.name}.part")
-    schema = _schema().with_metadata({_KEY: json.dumps(head).encode()})
-    source = iter(rows)
+    schema = _schema().with_metadata({_KEY: json.dumps(head).encode(), **names_metadata(names)})
+    source = ({**row, "image": to_text(row["image"])} for row in rows)
     with open(partial, "wb") as file:
         with parquet.ParquetWriter(file, schema) as writer:
             while some := list(islice(source, _ROWS)):
@@ -153,18 +160,51 @@ def rows_of(path: Path, columns: Iterable[str] = COLUMNS) -> Iterator[Row]:
 
     with parquet.ParquetFile(path) as file:
         for batch in file.iter_batches(_ROWS, columns=list(columns)):
-            yield from batch.to_pylist()
+            for row in batch.to_pylist():
+                yield {**row, "image": from_text(row["image"])} if "image" in row else row
 
 
-def write_csv(path: Path, table: Path) -> None:
-    """All columns of a table but the points."""
+def write_csv(path: Path, table: Path, landmarks: int, names: Sequence[str] = ()) -> None:
+    """All columns of a table but `spread`, with two columns for each landmark as the format `csv` has them.
+
+    An image that could not be fitted has empty cells there.
+    """
+    columns = [name for name, (kind, _) in COLUMNS.items() if kind != "points"]
+    with _whole_csv(path) as rows:
+        rows.writerow([*columns, *coordinate_titles(landmarks, names)])
+        for row in rows_of(table, [*columns, "x", "y"]):
+            points = [""] * (2 * landmarks) if row["x"] is None else np.ravel([row["x"], row["y"]], order="F")
+            rows.writerow([to_text(row["image"]), *(row[name] for name in columns[1:]), *points])
+
+
+def flagged_in(table: Path, below: float) -> list[tuple[float, str]]:
+    """Confidence and image of the fits that a person should look at, the least trusted first."""
+    rows = rows_of(table, ["image", "confidence"])
+    return sorted(
+        (row["confidence"], row["image"])
+        for row in rows
+        if row["confidence"] is not None and row["confidence"] < below
+    )
+
+
+def write_flagged(path: Path, table: Path, below: float) -> None:
+    """What `flagged_in` has, as a table."""
+    with _whole_csv(path) as rows:
+        rows.writerow(["image", "confidence"])
+        rows.writerows(
+            [to_text(image), f"{confidence:.4f}"] for confidence, image in flagged_in(table, below)
+        )
+
+
+@contextmanager
+def _whole_csv(path: Path) -> Iterator[Any]:
+    """A writer of rows to a file that is there as a whole, or as it was before."""
     import csv
 
-    columns = [name for name, (kind, _) in COLUMNS.items() if kind != "points"]
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        rows = csv.writer(file)
-        rows.writerow(columns)
-        rows.writerows([row[name] for name in columns] for row in rows_of(table, columns))
+    partial = path.with_name(f"{path.name}.part")
+    with open(partial, "w", newline="", encoding="utf-8") as file:
+        yield csv.writer(file)
+    os.replace(partial, path)
 
 
 def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
@@ -172,7 +212,7 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
 
     `points (n, v, 2)` stands for the columns x and y, and is nan where an image could not be fitted; other numbers
     that are not known are nan too. `spread (n, v)` is the standard deviation of each landmark, if the model was
-    calibrated.
+    calibrated. `landmark_names (v,)` is empty if they have none.
     """
     from pyarrow import parquet
 
@@ -186,11 +226,15 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
         column = table.column(name)
         kind = COLUMNS[name][0] if name in COLUMNS else ""
         if kind == "string":
-            columns[name] = np.array(column.to_pylist(), dtype=np.str_)
+            texts = column.to_pylist()
+            columns[name] = np.array(
+                [from_text(text) for text in texts] if name == "image" else texts, dtype=np.str_
+            )
         elif kind != "points":
             columns[name] = column.to_numpy()
     columns["points"] = np.stack([_together(table.column(name)) for name in ("x", "y")], axis=-1)
     columns["spread"] = _together(table.column("spread"))
+    columns["landmark_names"] = np.array(names_in(table.schema.metadata), dtype=np.str_)
     return columns
 
 

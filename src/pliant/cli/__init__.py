@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -59,6 +60,9 @@ def _options(
 def main() -> None:
     """Run the command line: what a user can mend is one sentence and exit code 1, never a traceback."""
     signal.signal(signal.SIGINT, _interrupted)
+    if isinstance(sys.stdout, TextIOWrapper):
+        # As standard error does it: a file name that is not UTF-8 can be shown, and does not stop a command.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except (ValueError, OSError) as error:

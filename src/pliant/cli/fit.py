@@ -59,6 +59,12 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that did not finish, with the same settings.")
     ] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace what an earlier run wrote to OUTPUT, once all of the new is there."
+        ),
+    ] = False,
     landmarks: Annotated[
         str | None,
         typer.Option(
@@ -167,9 +173,12 @@ def fit(
         "device": fitter.device,
         "pliant": pliant.__version__,
     }
-    task = bulk.Task(find_images(images), output, decisive, landmarks or "", draw, annotations, csv, bound)
+    drawing = bulk.Drawing() if draw else None
+    task = bulk.Task(
+        find_images(images), output, decisive, landmarks or "", drawing, annotations, csv, bound, flag_below
+    )
     earlier = bulk.look(task)
-    refused = bulk.refusal(task, earlier, resume)
+    refused = bulk.refusal(task, earlier, resume, overwrite)
     if refused:
         raise ValueError(refused)
     if dry_run:
@@ -188,12 +197,11 @@ def fit(
                 bar.say(": ".join(filter(None, (row["image"], row["status"], row["reason"]))))
 
         try:
-            bulk.run(task, fitter, where, resume, each, earlier, rescan)
+            bulk.run(task, fitter, where, resume, each, earlier, rescan, overwrite)
         except (SystemExit, KeyboardInterrupt):
             say("to go on, give the same command again with --resume", error=True)
             raise
-    flagged = None if flag_below is None else _flag(task, flag_below)
-    _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json, flagged)
+    _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json)
 
 
 def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
@@ -231,16 +239,18 @@ def _written(task: Task) -> list[str]:
     """What the task leaves, as the user will find it."""
     files = [str(task.table)]
     files += [str(task.output / "landmarks")] if task.landmarks else []
-    files += [str(task.output / "pictures")] if task.draw else []
+    files += [str(task.output / "pictures")] if task.draw is not None else []
     files += [str(task.csv_file)] if task.csv else []
+    files += [str(task.flagged_file)] if task.flag_below is not None else []
     return files + ([str(task.annotations)] if task.annotations else [])
 
 
 def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_json: bool) -> None:
     import json
 
-    finished = resume and earlier.unfinished is None and earlier.finished is not None
-    done = len(task.images) if finished else earlier.done
+    from pliant.bulk import has_finished
+
+    done = len(task.images) if resume and has_finished(task, earlier) else earlier.done
     plan: dict[str, Any] = {
         "images": len(task.images),
         "done": done,
@@ -254,23 +264,8 @@ def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_jso
     say(f"would fit {len(task.images)} images{already}, and write {', '.join(plan['writes'])}")
     for name, value in plan["settings"].items():
         say(f"  {name}: {value}")
-    if earlier.finished is not None and not resume:
-        say(f"  what an earlier run wrote to {task.output} would be removed first")
-
-
-def _flag(task: Task, below: float) -> list[tuple[float, str]]:
-    """The fits that a person should look at, the least trusted first; they are in flagged.csv as well."""
-    import csv
-
-    from pliant.bulk.table import rows_of
-
-    rows = rows_of(task.table, ["image", "confidence"])
-    flagged = sorted((row["confidence"], row["image"]) for row in rows if row["confidence"] < below)
-    with open(task.output / "flagged.csv", "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["image", "confidence"])
-        writer.writerows([image, f"{confidence:.4f}"] for confidence, image in flagged)
-    return flagged
+    if earlier.finished is not None and done < len(task.images):
+        say(f"  what an earlier run wrote to {task.output} would be replaced when all is done")
 
 
 def _say_outcome(
@@ -280,21 +275,22 @@ def _say_outcome(
     seconds: float,
     quiet: bool,
     as_json: bool,
-    flagged: list[tuple[float, str]] | None,
 ) -> None:
     """Say how it went; some failures are exit code 3, and no fit at all is an error."""
     import json
 
-    from pliant.bulk.table import rows_of
+    from pliant.bulk import has_finished
+    from pliant.bulk.table import flagged_in, rows_of
     from pliant.fitting.loop import Status
 
+    flagged = None if task.flag_below is None else flagged_in(task.table, task.flag_below)
     statuses: Counter[str] = Counter()
     first = ""
     for row in rows_of(task.table, ["image", "status", "reason"]):
         statuses[row["status"]] += 1
         first = first or (f"{row['image']}: {row['reason']}" if row["status"] == Status.FAILED else "")
     total, failed = len(task.images), statuses[Status.FAILED]
-    before = total if resume and not earlier.unfinished and earlier.finished else earlier.done
+    before = total if resume and has_finished(task, earlier) else earlier.done
     if as_json:
         outcome = {
             "images": total,
@@ -326,7 +322,7 @@ def _say_outcome(
             fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
             say(f"{fits} doubtful: the column status says how they ended")
         if flagged is not None:
-            say(f"{len(flagged)} to look at; {task.output / 'flagged.csv'} lists them")
+            say(f"{len(flagged)} to look at; {task.flagged_file} lists them")
             for confidence, image in flagged[:_FLAGGED]:
                 say(f"  {confidence:4.0%}  {image}")
             if len(flagged) > _FLAGGED:

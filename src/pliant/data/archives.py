@@ -88,6 +88,11 @@ def parquet_titles(file: BinaryIO, where: object) -> list[str]:
     return list(_parquet(file, where).schema_arrow.names)
 
 
+def parquet_metadata(file: BinaryIO, where: object) -> dict[bytes, bytes]:
+    """What a Parquet file says about its table as a whole."""
+    return dict(_parquet(file, where).schema_arrow.metadata or {})
+
+
 def parquet_rows(file: BinaryIO, where: object, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The rows of a Parquet file, with those of the wanted columns that there are."""
     import pyarrow

@@ -17,6 +17,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.addresses import Source, ending, opened
 from pliant.data.archives import parquet_rows, parquet_titles
+from pliant.data.names import from_text
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 BOX = ("left", "top", "right", "bottom")
@@ -104,7 +105,7 @@ def _text(source: Source) -> Iterator[Any]:
 
 def _row(columns: Iterable[str], values: Iterable[Any], where: str) -> dict[str, str]:
     row = {
-        name: "" if value is None else str(value).strip()
+        name: "" if value is None else from_text(str(value).strip())
         for name, value in zip(columns, values, strict=False)
         if name in COLUMNS
     }

@@ -23,6 +23,7 @@ from pliant.data.addresses import (
     with_ending,
 )
 from pliant.data.annotation import ImageSizes, Size
+from pliant.data.names import from_text
 from pliant.files import real_path, require_plain
 
 
@@ -101,7 +102,7 @@ def sizes_of_images(landmarks: Source, folder: Source | None = None) -> ImageSiz
 
     @cache
     def size(name: str) -> Size:
-        return images.image_size(image_of(name, landmarks, folder))
+        return images.image_size(image_of(from_text(name), landmarks, folder))
 
     return size
 

@@ -82,6 +82,15 @@ def is_landmark_column(title: str) -> bool:
     return bool(_NUMBERED.fullmatch(title) or _NAMED.fullmatch(title))
 
 
+def coordinate_titles(
+    count: int, names: Sequence[str] = (), quantities: Sequence[str] = ("x", "y")
+) -> list[str]:
+    """The columns of landmarks: `nose_x`, `nose_y`, or `x0`, `y0` if they have no names."""
+    if names:
+        return [f"{name}_{quantity}" for name in names for quantity in quantities]
+    return [f"{quantity}{number}" for number in range(count) for quantity in quantities]
+
+
 def landmark_columns(header: Sequence[str], path: Path) -> tuple[tuple[str, ...], list[tuple[int, int]]]:
     """Names of the landmarks of a header, empty if they are numbered, and where their x and y are."""
     found: dict[str, dict[str, int]] = {}

@@ -50,7 +50,7 @@ class Validated:
     """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
 
     Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
-    of which `deep` are files of more than 8 bits.
+    of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them.
     """
 
     dataset: Dataset
@@ -59,6 +59,7 @@ class Validated:
     colour: bool
     problems: tuple[str, ...]
     deep: int = 0
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,7 @@ class _Checked:
     deep: bool
     fingerprint: str
     problems: tuple[str, ...]
+    names: tuple[str, ...] = ()
 
 
 def validate(
@@ -105,6 +107,7 @@ def validate(
         colour=any(outcome.colour for _, outcome in usable),
         problems=tuple(problems),
         deep=sum(outcome.deep for _, outcome in usable),
+        names=usable[0][1].names if len({outcome.names for _, outcome in usable}) == 1 else (),
     )
 
 
@@ -137,8 +140,11 @@ def _check(sample: Sample, allow_missing: bool) -> _Checked:
     """One sample by itself: whatever goes wrong while reading becomes a sentence."""
     problems: list[str] = []
     points, image = None, None
+    names: tuple[str, ...] = ()
     try:
-        points = sample.points()
+        annotation = sample.annotation()
+        points = annotation.points
+        names = annotation.names if len(annotation.names) == len(points) else ()
     except (ValueError, OSError) as error:
         problems.append(str(error))
     try:
@@ -157,7 +163,7 @@ def _check(sample: Sample, allow_missing: bool) -> _Checked:
     fingerprint.update(np.ascontiguousarray(points).data)
     size = (image.shape[1], image.shape[0])
     deep = image.dtype != np.uint8 and isinstance(sample.image_source, (Path, str))
-    return _Checked(points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems))
+    return _Checked(points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems), names)
 
 
 def about_range(images: int) -> str:

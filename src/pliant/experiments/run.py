@@ -14,6 +14,7 @@ import numpy as np
 from pliant.arrays import Float64, Int32
 from pliant.data.dataset import Dataset, load_dataset
 from pliant.data.loading import short_name
+from pliant.data.names import to_text
 from pliant.evaluation import annotated, random_start
 from pliant.experiments import rows
 from pliant.experiments.trial import Training, Trial
@@ -195,7 +196,7 @@ def _fit(
         fits = (fit for some in pool.map(block, range(0, len(begins), _BLOCK)) for fit in some)
         every = zip(tested.samples, tested.numbers, tested.truths, begins, fits, strict=True)
         for sample, number, truth, begin, fit in every:
-            where = {"image": short_name(sample.name), "number": int(number), "start": start}
+            where = {"image": to_text(short_name(sample.name)), "number": int(number), "start": start}
             yield {**where, **settings, **_outcome(fit, begin[0], truth, subset)}
             advance(fit.status is Status.FAILED)
 

@@ -7,6 +7,7 @@ at integers; the module's `CONVENTION` says what they are in the file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
@@ -16,6 +17,7 @@ from typing import Protocol, cast
 
 from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.names import from_text, to_text
 from pliant.data.sources import sizes_of_images
 from pliant.files import require_plain
 
@@ -79,7 +81,8 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
     require_plain(path)
     try:
         module, convention = find_format(format) if format else _recognised(path)
-        return module.read(path, convention, sizes)
+        found = module.read(path, convention, sizes)
+        return [replace(annotation, image=from_text(annotation.image)) for annotation in found]
     except FileNotFoundError as error:
         if error.filename is not None and Path(error.filename) != path:
             raise
@@ -95,7 +98,8 @@ def write_annotations(path: Path | str, annotations: Sequence[Annotation], forma
                 raise ValueError(
                     f"{path}: {module.NAME} needs the size of {annotation.image or 'the image'}, which is unknown."
                 )
-    module.write(Path(path), annotations, convention)
+    named = [replace(annotation, image=to_text(annotation.image)) for annotation in annotations]
+    module.write(Path(path), named, convention)
 
 
 def read_landmarks(path: Path | str, format: str = "") -> Float64:

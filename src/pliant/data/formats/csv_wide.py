@@ -12,6 +12,7 @@ from pathlib import Path
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.objects import shared_names
 from pliant.data.tables import (
+    coordinate_titles,
     first_rows,
     is_landmark_column,
     landmark_columns,
@@ -74,8 +75,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write a row an object; landmarks without names are numbered from 0."""
     names = shared_names(path, annotations)
-    numbered = not annotations[0].names
-    titles = [f"{axis}{int(name)}" if numbered else f"{name}_{axis}" for name in names for axis in "xy"]
+    titles = coordinate_titles(len(names), annotations[0].names)
     grouped = any(annotation.group for annotation in annotations)
     rows = [["image", *(["group"] if grouped else []), *titles]]
     for annotation in annotations:

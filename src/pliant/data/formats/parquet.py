@@ -1,14 +1,19 @@
-"""Parquet: a row an object, with the columns image, and lists x and y; `pliant fit` writes such tables."""
+"""Parquet: a row an object, with the columns image, and lists x and y; `pliant fit` writes such tables.
+
+Names of landmarks are a list `names` in each row, or one for all rows in the metadata under `landmark_names`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.archives import parquet_rows, parquet_titles
+from pliant.data.archives import parquet_metadata, parquet_rows, parquet_titles
 from pliant.data.objects import shared_names
 
 NAME = "parquet"
@@ -19,6 +24,21 @@ CONVENTION = Convention(reference="pliant's own: as inside, centres counted from
 VARIANTS: Mapping[str, Convention] = {}
 
 _COLUMNS = ("image", "x", "y", "width", "height", "names", "group")
+_NAMES = b"landmark_names"
+
+
+def names_metadata(names: Sequence[str]) -> dict[bytes, bytes]:
+    """What the metadata of a table says about the names of all its landmarks."""
+    return {_NAMES: json.dumps(list(names)).encode()} if names else {}
+
+
+def names_in(metadata: Mapping[bytes, bytes] | None) -> tuple[str, ...]:
+    """The names that the metadata of a table has; none if it says nothing that makes sense."""
+    try:
+        names: Any = json.loads((metadata or {}).get(_NAMES, b"[]"))
+    except ValueError:
+        return ()
+    return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()
 
 
 def recognises(path: Path, head: bytes) -> bool:
@@ -33,6 +53,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         missing = [name for name in ("image", "x", "y") if name not in titles]
         if missing:
             raise ValueError(f"{path}: there is no column {missing[0]}; landmarks are in image, x and y.")
+        shared = names_in(parquet_metadata(file, path))
         rows = list(parquet_rows(file, path, _COLUMNS))
     annotations = []
     for number, row in enumerate(rows, start=1):
@@ -43,7 +64,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             raise ValueError(f"{path}, row {number}: x and y must be lists of equally many numbers.")
         points = np.array([x, y], dtype=np.float64).T.reshape(-1, 2)
         size = (row["width"], row["height"]) if row.get("width") and row.get("height") else None
-        names = tuple(row.get("names") or ())
+        names = tuple(row.get("names") or (shared if len(shared) == len(points) else ()))
         annotations.append(
             Annotation(
                 str(row["image"]),
