@@ -4,7 +4,8 @@
 
 Every column but the seconds must be the same to the last bit, and so must the landmark files. That no fit was done
 twice is seen in the seconds: rows that were on disk before a kill still have them in the table. Runs take turns
-with one and two threads.
+with one and two threads, and every other one replaces the results of an earlier run, which must be whole after
+every kill.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -40,6 +42,16 @@ def finish(arguments: list[str]) -> float:
     # Some of the images are no images.
     assert done.returncode == 3, done.stderr
     return time.perf_counter() - begin
+
+
+def content(output: Path) -> dict[str, bytes]:
+    """The results in a folder: every file but those of a run that is under way."""
+    files = (path for path in output.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(output)): path.read_bytes()
+        for path in files
+        if not path.relative_to(output).parts[0].startswith("fits.unfinished")
+    }
 
 
 def on_disk(output: Path) -> list[dict[str, Any]]:
@@ -85,10 +97,16 @@ def main() -> None:
         print(f"undisturbed: {options.images} images in {took:.1f} s; the same with one thread and with two")
         kills = run = 0
         block = Task([""] * options.images, expected, {}).block
+        earlier = folder / "earlier"
+        finish(command(folder, earlier, "--sampling", "0.2", "--csv"))
+        old = content(earlier)
         while kills < options.kills:
             run += 1
             output, more, kept = folder / f"run-{run}", [], []
-            while kills < options.kills and (not more or chance.random() < 0.5):
+            if run % 2 == 0:
+                shutil.copytree(earlier, output)
+                more = ["--overwrite"]
+            while kills < options.kills and ("--resume" not in more or chance.random() < 0.5):
                 jobs = str(1 + kills % 2)
                 process = subprocess.Popen(command(folder, output, *more, "--jobs", jobs))
                 if kills % 2:
@@ -100,17 +118,22 @@ def main() -> None:
                         time.sleep(0.01)
                     time.sleep(chance.uniform(0, 0.2))
                 process.kill()
-                more = ["--resume"]
+                more = sorted({"--resume", *more})
                 if process.wait() != -9:
                     break
                 kills += 1
+                if kept and not (output / JOURNAL).is_file():
+                    print(f"kill {kills}: run {run} had just finished", flush=True)
+                    break
                 rows = on_disk(output)
                 assert rows[: len(kept)] == kept
+                if run % 2 == 0 and 0 < len(rows) < options.images:
+                    assert content(output) == old
                 # Of a block that was torn, rows are done again.
                 kept = rows[: len(rows) // block * block]
                 print(f"kill {kills}: run {run} with {jobs} threads had {len(rows)} rows on disk", flush=True)
-            if not (output / TABLE).is_file() or (output / JOURNAL).is_file():
-                finish(command(folder, output, "--resume"))
+            # Where a run had finished before it could be killed, there is nothing left to do.
+            finish(command(folder, output, *more))
             compare(output, expected, kept)
             print(f"  run {run} equals the undisturbed one, row for row")
     print(f"{kills} kills in {run} runs: nothing was lost, and nothing done again")

@@ -105,6 +105,63 @@ def test_boxes(fit, file, folder, tmp_path):
     assert "start was boxes with the fingerprint" in done.err
 
 
+def boxes_alone(folder, ending):
+    """The boxes of two faces in a file without a landmark; the third face has none."""
+    sides = []
+    for k in range(2):
+        points = pliant.read_landmarks(folder / f"face-000{k}.pts")
+        low, high = np.floor(points.min(axis=0)).astype(int), np.ceil(points.max(axis=0)).astype(int)
+        sides.append((int(low[0]), int(low[1]), *(int(side) for side in high - low)))
+    if ending == ".json":
+        return json.dumps(
+            {
+                "images": [{"id": k, "file_name": f"face-000{k}.jpg"} for k in range(2)],
+                "annotations": [{"id": k, "image_id": k, "bbox": sides[k]} for k in range(2)],
+            }
+        )
+    images = "".join(
+        f"<image file='face-000{k}.jpg'><box left='{left}' top='{top}' width='{wide}' height='{high}'/>"
+        "<box left='1' top='1' width='5' height='5' ignore='1'/></image>"
+        for k, (left, top, wide, high) in enumerate(sides)
+    )
+    return f"<?xml version='1.0'?><dataset><images>{images}</images></dataset>"
+
+
+@pytest.mark.parametrize("ending", [".xml", ".json"])
+def test_boxes_without_landmarks(fit, folder, tmp_path, ending):
+    boxes = (tmp_path / "boxes").with_suffix(ending)
+    boxes.write_text(boxes_alone(folder, ending))
+    fit(folder, "-o", tmp_path / "out", "--boxes", boxes, code=INCOMPLETE)
+    fits = pliant.read_fits(tmp_path / "out")
+    assert list(fits["status"] == "failed") == [False, False, True]
+    for k in range(2):
+        truth = pliant.read_landmarks(folder / f"face-000{k}.pts")
+        off = np.linalg.norm(fits["points"][k] - truth, axis=1).mean() / np.ptp(truth, axis=0).mean()
+        assert off < 0.2
+
+
+def test_manifests_and_parts(fit, folder, tmp_path):
+    manifest = tmp_path / "set" / "manifest.csv"
+    manifest.parent.mkdir()
+    names = [os.path.relpath(folder / f"face-000{k}.jpg", manifest.parent) for k in range(3)]
+    manifest.write_text("image,split\n" + "".join(f"{name},{'ab'[k > 0]}\n" for k, name in enumerate(names)))
+    expected = [str(manifest.parent / name) for name in names]
+    fit(manifest, "-o", tmp_path / "all")
+    assert list(pliant.read_fits(tmp_path / "all")["image"]) == expected
+    fit(manifest, "--part", "b", "-o", tmp_path / "b")
+    assert list(pliant.read_fits(tmp_path / "b")["image"]) == expected[1:]
+    fit(manifest, "--part", "b", "-o", tmp_path / "b", "--resume")
+    fit(tmp_path / "all" / "fits.parquet", "-o", tmp_path / "again")
+    assert list(pliant.read_fits(tmp_path / "again")["image"]) == expected
+    assert (
+        "no row is in the part 'c'. Its parts are a, b."
+        in fit(manifest, "--part", "c", "-o", "x", code=ERROR).err
+    )
+    assert (
+        "is a folder, and only a manifest has parts" in fit(folder, "--part", "b", "-o", "x", code=ERROR).err
+    )
+
+
 def test_alike_names_from_landmarks(fit, folder, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

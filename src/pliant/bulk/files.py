@@ -24,6 +24,10 @@ _BLOCKS = 16
 """Blocks that there should be, so that a machine with many cores has something for each."""
 
 
+PICTURE_SIZE = 600
+"""Pixels along the longer side of a picture that is not drawn in full."""
+
+
 @dataclass(frozen=True)
 class Drawing:
     """How fits are drawn: `full` is as large as the image, otherwise a picture is 600 pixels long.
@@ -36,7 +40,7 @@ class Drawing:
     crop: bool = False
 
     def __str__(self) -> str:
-        size = "full size" if self.full else "600 pixels"
+        size = "full size" if self.full else f"{PICTURE_SIZE} pixels"
         return ", ".join(filter(None, (size, "cropped" if self.crop else "", self.labels)))
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pliant.arrays import Floats, Image
 from pliant.bulk.files import (
+    PICTURE_SIZE,
     Earlier,
     Task,
     files_of_rows,
@@ -96,7 +97,9 @@ def run(
             for folder in _FOLDERS:
                 shutil.rmtree(task.staging / folder, ignore_errors=True)
         task.staging.mkdir(exist_ok=True)
-        with closing(fit_blocks(task, fitter, where, _writer(task, names), earlier.done, rescan)) as blocks:
+        with closing(
+            fit_blocks(task, fitter, where, _writer(task, fitter.model), earlier.done, rescan)
+        ) as blocks:
             for block in blocks:
                 rows = [row_of(fitted) for fitted in block]
                 journal.append(rows)
@@ -237,27 +240,43 @@ def _failed(fitter: Fitter, error: Exception) -> FitResult:
     return failed(fitter.model, str(fitter.algorithm), None, reason)
 
 
-def _writer(task: Task, labels: Sequence[str]) -> Write:
+def _writer(task: Task, model: Model) -> Write:
     """The function that writes what was asked for about a fit."""
     if not task.landmarks and task.draw is None:
         return lambda number, fitted, image: None
     from pliant.data.formats import write_annotations
 
     names = names_of(task.images)
+    texts: Sequence[str] = ()
+    if task.draw is not None and task.draw.labels:
+        texts = (
+            [str(k) for k in range(model.landmarks)]
+            if task.draw.labels == "numbers"
+            else model.landmark_names
+        )
 
     def write(number: int, fitted: Fitted, image: Image) -> None:
         points = fitted.result.points
         if task.landmarks:
             file = landmark_file(task.staging, names[number], task.landmarks)
             file.parent.mkdir(exist_ok=True)
-            annotation = Annotation(path_of(fitted.image).name, points, tuple(labels), size=fitted.size)
+            annotation = Annotation(
+                path_of(fitted.image).name, points, model.landmark_names, size=fitted.size
+            )
             write_annotations(file, [annotation], task.landmarks)
         if task.draw is not None:
             from pliant.plots import write_overlay
 
             picture = picture_file(task.staging, names[number])
             picture.parent.mkdir(exist_ok=True)
-            write_overlay(picture, image, points)
+            write_overlay(
+                picture,
+                image,
+                points,
+                labels=texts,
+                crop=task.draw.crop,
+                longest=None if task.draw.full else PICTURE_SIZE,
+            )
 
     return write
 

@@ -10,7 +10,18 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, Seed, SettingsFile, Verbose
+from pliant.cli.options import (
+    AsJson,
+    DrawLabels,
+    DryRun,
+    Jobs,
+    Part,
+    Quiet,
+    Seed,
+    SettingsFile,
+    Verbose,
+    checked_labels,
+)
 from pliant.cli.starts import (
     Boxes,
     DetectorOption,
@@ -38,9 +49,12 @@ def fit(
     model: Annotated[Path, typer.Argument(help="A model file.")],
     images: Annotated[
         list[str],
-        typer.Argument(help="Images, patterns such as 'faces/*.jpg', folders, or addresses (s3://...)."),
+        typer.Argument(
+            help="Images, patterns such as 'faces/*.jpg', folders, manifests, or addresses of such (s3://...)."
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
+    part: Part = None,
     boxes: Boxes = None,
     start: StartOption = None,
     tries: Tries = 5,
@@ -82,6 +96,14 @@ def fit(
         bool, typer.Option("--csv", help="Also write fits.csv: the table without points.")
     ] = False,
     draw: Annotated[bool, typer.Option("--draw", help="Also draw pictures/NAME.png for each image.")] = False,
+    draw_full: Annotated[
+        bool,
+        typer.Option("--draw-full", help="Draw, with every pixel of the image; otherwise 600 pixels long."),
+    ] = False,
+    draw_crop: Annotated[
+        bool, typer.Option("--draw-crop", help="Draw the object alone, with a border around it.")
+    ] = False,
+    draw_labels: DrawLabels = None,
     bound: Annotated[
         float,
         typer.Option(
@@ -173,9 +195,18 @@ def fit(
         "device": fitter.device,
         "pliant": pliant.__version__,
     }
-    drawing = bulk.Drawing() if draw else None
+    labels = checked_labels(draw_labels, loaded, model)
+    drawing = bulk.Drawing(draw_full, labels, draw_crop) if draw or draw_full or draw_crop or labels else None
     task = bulk.Task(
-        find_images(images), output, decisive, landmarks or "", drawing, annotations, csv, bound, flag_below
+        find_images(images, part),
+        output,
+        decisive,
+        landmarks or "",
+        drawing,
+        annotations,
+        csv,
+        bound,
+        flag_below,
     )
     earlier = bulk.look(task)
     refused = bulk.refusal(task, earlier, resume, overwrite)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from pliant.terminal import printable
+
+if TYPE_CHECKING:
+    from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed draws other numbers.", min=0)]
@@ -29,6 +33,28 @@ From = Annotated[
 Part = Annotated[
     str | None, typer.Option(help="Take the rows of a manifest that have this in the column split.")
 ]
+
+
+class Labels(StrEnum):
+    """What is written beside drawn landmarks."""
+
+    NUMBERS = "numbers"
+    NAMES = "names"
+
+
+DrawLabels = Annotated[
+    Labels | None,
+    typer.Option("--draw-labels", help="Draw, with the numbers (from 0) or the names beside the landmarks."),
+]
+
+
+def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["", "numbers", "names"]:
+    """The labels that are to be drawn, if the model has them."""
+    if labels is Labels.NAMES and not model.landmark_names:
+        raise ValueError(
+            f"--draw-labels names: {file} knows no names of landmarks, as its training data had none: draw numbers."
+        )
+    return "" if labels is None else labels.value
 
 
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:

@@ -36,7 +36,8 @@ class Fallback(StrEnum):
 Boxes = Annotated[
     Path | None,
     typer.Option(
-        help="Where the object is: a table with image,left,top,right,bottom, or a landmark file with boxes.",
+        help="Where the object is: a table with image,left,top,right,bottom, or an annotation file with boxes "
+        "(dlib, COCO), with landmarks or without.",
         exists=True,
     ),
 ]
@@ -128,12 +129,11 @@ def _read_boxes(path: Path) -> dict[str, Float64]:
         return read_boxes(path)
     import numpy as np
 
-    from pliant.data.formats import read_annotations
+    from pliant.data import formats
 
     boxes: dict[str, list[Float64]] = {}
-    for annotation in read_annotations(path):
-        if annotation.box is not None:
-            boxes.setdefault(annotation.image.replace("\\", "/"), []).append(annotation.box)
+    for name, box in formats.read_boxes(path):
+        boxes.setdefault(name.replace("\\", "/"), []).append(box)
     if not boxes:
         raise ValueError(f"{path}: there are no boxes in this file.")
     return {name: np.array(some) for name, some in boxes.items()}

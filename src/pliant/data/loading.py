@@ -16,8 +16,6 @@ from pliant.data.addresses import (
     as_source,
     ending,
     files_in,
-    inside,
-    is_address,
     is_file,
     is_folder,
     join,
@@ -25,7 +23,6 @@ from pliant.data.addresses import (
     opened,
     parent,
     plain_name,
-    same_store,
     with_ending,
 )
 from pliant.data.annotation import Annotation
@@ -173,8 +170,10 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
 
     samples = []
     for row in rows:
-        image = _listed(row["image"], row["where"], source, named)
-        points = _listed(row["landmarks"], row["where"], source, named) if row.get("landmarks") else None
+        where = row["where"]
+        image = manifest.listed_file(row["image"], where, source, named)
+        landmarks = row.get("landmarks")
+        points = manifest.listed_file(landmarks, where, source, named) if landmarks else None
         if "landmarks" not in row:
             near = beside(parent(image))
             names = [plain_name(with_ending(image, other)) for other in endings_beside_images()]
@@ -184,25 +183,6 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
             Sample(str(image), image, points, row.get("group", ""), row.get("split", ""), box, format)
         )
     return samples
-
-
-def _listed(name: str, where: str, source: Source, named: bool) -> Source:
-    """The file that a manifest lists: an address only if the user named it, and of its own store if it has one."""
-    if is_address(name):
-        if named and (isinstance(source, Path) or same_store(name, source)):
-            return name
-        why = (
-            "the manifest is in another store"
-            if named
-            else "the manifest was found in a folder: name it yourself"
-        )
-        raise ValueError(f"{where}: {name} is not read, as {why}.")
-    if isinstance(source, Path):
-        return join(parent(source), name)
-    found = inside(parent(source), name)
-    if found is None:
-        raise ValueError(f"{where}: {name} is not in {parent(source)} or below it.")
-    return found
 
 
 def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source | None) -> list[Sample]:

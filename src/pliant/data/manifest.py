@@ -10,12 +10,13 @@ import csv
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.addresses import Source, ending, opened
+from pliant.data.addresses import Source, ending, inside, is_address, join, opened, parent, same_store
 from pliant.data.archives import parquet_rows, parquet_titles
 from pliant.data.names import from_text
 
@@ -63,6 +64,25 @@ def box_of(row: Mapping[str, str], where: str) -> Float64 | None:
         raise ValueError(
             f"{where}: {', '.join(BOX)} must be four numbers, not {', '.join(values)}."
         ) from None
+
+
+def listed_file(name: str, where: str, source: Source, named: bool) -> Source:
+    """The file that a manifest lists: an address only if the user named it, and of its own store if it has one."""
+    if is_address(name):
+        if named and (isinstance(source, Path) or same_store(name, source)):
+            return name
+        why = (
+            "the manifest is in another store"
+            if named
+            else "the manifest was found in a folder: name it yourself"
+        )
+        raise ValueError(f"{where}: {name} is not read, as {why}.")
+    if isinstance(source, Path):
+        return join(parent(source), name)
+    found = inside(parent(source), name)
+    if found is None:
+        raise ValueError(f"{where}: {name} is not in {parent(source)} or below it.")
+    return found
 
 
 def _columns(source: Source) -> list[str]:

@@ -7,7 +7,7 @@ from functools import cache
 from glob import glob
 from pathlib import Path
 
-from pliant.data import images
+from pliant.data import images, manifest
 from pliant.data.addresses import (
     Source,
     as_source,
@@ -27,15 +27,25 @@ from pliant.data.names import from_text
 from pliant.files import real_path, require_plain
 
 
-def find_images(arguments: Sequence[str]) -> list[str]:
-    """The images that paths, addresses, folders and patterns name, each once; of a folder, in order of name."""
+def find_images(arguments: Sequence[str], part: str | None = None) -> list[str]:
+    """The images that paths, addresses, folders, patterns and manifests name, each once.
+
+    Those of a folder are in the order of their names. `part` are the rows of manifests that have this in the column
+    split; images that come from elsewhere are in no part.
+    """
     found: list[Source] = []
     for argument in arguments:
         source = as_source(argument)
         if is_folder(source):
+            if part is not None:
+                raise ValueError(f"--part {part}: {argument} is a folder, and only a manifest has parts.")
             several = [file for file in files_in(source) if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(f"{source}: there are no images in this folder.")
+        elif ending(source) in manifest.ENDINGS and is_file(source):
+            several = _listed(source, part)
+        elif part is not None:
+            raise ValueError(f"--part {part}: {argument} is no manifest, and has no parts.")
         elif is_file(source):
             several = [source]
         else:
@@ -52,6 +62,23 @@ def find_images(arguments: Sequence[str]) -> list[str]:
     for file in found:
         unique.setdefault(real_path(file) if isinstance(file, Path) else file, file)
     return [str(file) for file in unique.values()]
+
+
+def _listed(table: Source, part: str | None) -> list[Source]:
+    """The images of a manifest or of a part of it, or those that a table of landmarks names."""
+    rows = manifest.read_manifest(table)
+    if rows is None and part is None:
+        from pliant.data.loading import annotations_in
+
+        return [image_of(annotation.image, table) for annotation in annotations_in(table, "", None)]
+    wanted = [row for row in rows or () if part is None or row.get("split") == part]
+    if not wanted:
+        known = sorted({row.get("split", "") for row in rows or ()} - {""})
+        have = f"Its parts are {', '.join(known)}." if known else "It gives nothing in a column split."
+        raise ValueError(
+            f"{table}: no row is in the part '{part}'. {have}" if part else f"{table}: it is empty."
+        )
+    return [manifest.listed_file(row["image"], row["where"], table, named=True) for row in wanted]
 
 
 def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Source:

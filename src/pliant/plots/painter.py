@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from pliant.appearance.tones import as_bytes
 from pliant.arrays import Floats, Image
+from pliant.plots.axes import object_box
+from pliant.plots.labels import write_labels
 from pliant.plots.style import STYLE, Kind, Style
 
 _SHIFT = 6
@@ -29,14 +31,22 @@ def paint_overlay(
     *,
     kind: Kind = "fit",
     contours: Sequence[Sequence[int]] = (),
+    labels: Sequence[str] = (),
+    crop: bool = False,
     longest: int | None = None,
 ) -> NDArray[np.uint8]:
     """The image as `(h, w, 3)`, 8-bit RGB, with landmarks `(v, 2)`; those that are not known are left out.
 
-    `contours` are runs of landmark numbers to be joined by lines. The picture is as large as the image, or has
-    `longest` pixels along its longer side. Landmarks are as large as in `plot_overlay`, but at most a fortieth of
-    the object.
+    `contours` are runs of landmark numbers to be joined by lines, and `labels` v short texts, such as names, to be
+    written beside the landmarks. `crop` shows the part of the image around them alone. The picture is as large as
+    the image or that part, or has `longest` pixels along its longer side. Landmarks are as large as in
+    `plot_overlay`, but at most a fortieth of the object.
     """
+    if len(labels) not in (0, len(points)):
+        raise ValueError(f"{len(points)} landmarks need as many labels, not {len(labels)}.")
+    if crop:
+        left, top, right, bottom = object_box(image, points)
+        image, points = image[top:bottom, left:right], points - (left, top)
     canvas = _eight_bit(image)
     height, width = canvas.shape[:2]
     zoom = 1.0 if longest is None else longest / max(height, width)
@@ -64,11 +74,21 @@ def paint_overlay(
     for place in places[near]:
         cv2.fillConvexPoly(canvas, place + outer, (0, 0, 0), cv2.LINE_AA, _SHIFT)
         cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
+    if labels:
+        shown = [label for label, known in zip(labels, near, strict=True) if known]
+        canvas = write_labels(canvas, np.asarray(points[near], dtype=np.float64), shown, colour, diameter)
     return canvas
 
 
 def write_overlay(
-    path: Path | str, image: Image, points: Floats, style: Style = STYLE, *, longest: int | None = 600
+    path: Path | str,
+    image: Image,
+    points: Floats,
+    style: Style = STYLE,
+    *,
+    labels: Sequence[str] = (),
+    crop: bool = False,
+    longest: int | None = 600,
 ) -> None:
     """Paint the landmarks and write the picture as PNG or JPEG, by the name of the file.
 
@@ -77,7 +97,7 @@ def write_overlay(
     path = Path(path)
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
         raise ValueError(f"{path}: a painted picture is a .png or a .jpg file.")
-    picture = paint_overlay(image, points, style, longest=longest)
+    picture = paint_overlay(image, points, style, labels=labels, crop=crop, longest=longest)
     _, encoded = cv2.imencode(path.suffix.lower(), picture[:, :, ::-1])
     path.write_bytes(encoded.tobytes())
 

@@ -32,7 +32,8 @@ class Format(Protocol):
     `MANY` says whether one file holds the landmarks of many images; otherwise a file lies beside its image.
     `VARIANTS` are other conventions in use, taken as `name:variant`. `recognises` looks at the first bytes of a
     file, and no two formats recognise the same file. `write` gets annotations whose size is known if the convention
-    needs it, and raises a sentence for what the format cannot hold.
+    needs it, and raises a sentence for what the format cannot hold. A format in which objects may have boxes and no
+    landmarks has `read_boxes(path)` as well.
     """
 
     NAME: str
@@ -87,6 +88,19 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
         if error.filename is not None and Path(error.filename) != path:
             raise
         raise ValueError(f"{path}: there is no such landmark file.") from None
+
+
+def read_boxes(path: Path) -> list[tuple[str, Float64]]:
+    """The image and the box `(4,)` of each object of a file that has one, also where it has no landmarks."""
+    module, _ = _recognised(path)
+    read_alone = getattr(module, "read_boxes", None)
+    if read_alone is not None:
+        return [(from_text(name), box) for name, box in read_alone(path)]
+    return [
+        (annotation.image, annotation.box)
+        for annotation in read_annotations(path)
+        if annotation.box is not None
+    ]
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:

@@ -94,6 +94,26 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     return annotations
 
 
+def read_boxes(path: Path) -> list[tuple[str, Float64]]:
+    """The image and the edges `(4,)` of each object that is not a crowd, with keypoints or without."""
+    document = read_json(path)
+    images = {
+        _identity(image, "id", f"{path}, images"): image
+        for image in entry(document, "images", list, str(path))
+    }
+    boxes = []
+    for index, record in enumerate(entry(document, "annotations", list, str(path))):
+        where = f"{path}, annotation {record.get('id', index) if isinstance(record, dict) else index}"
+        identity = _identity(record, "image_id", where)
+        if record.get("iscrowd") or not record.get("bbox"):
+            continue
+        if identity not in images:
+            raise ValueError(f"{where}: there is no image with the id {identity}.")
+        name = entry(images[identity], "file_name", str, f"{path}, image {identity}")
+        boxes.append((name, _box(record["bbox"], where)))
+    return boxes
+
+
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write objects, with a category for each set of landmarks; one without a box gets that of its landmarks."""
     images: dict[str, dict[str, Any]] = {}

@@ -11,12 +11,13 @@ A part that a box lacks is missing there. Parts are sorted by name, as dlib sort
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
 from pliant.data.documents import attribute, image_size, number, read_xml, write_xml, xml_root
 from pliant.data.objects import box_of, by_name, names_seen, points_by_name, refuse_sparse, without_numbers
@@ -42,8 +43,19 @@ def recognises(path: Path, head: bytes) -> bool:
     return xml_root(head) == "dataset"
 
 
-def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
-    """An annotation for each box that has parts and is not to be ignored."""
+def read_boxes(path: Path) -> list[tuple[str, Float64]]:
+    """The image and the edges `(4,)` of each box that is not to be ignored, with parts or without."""
+    boxes, where = _boxes(path)
+    return [(name, _edges(box, where)) for name, _, box in boxes]
+
+
+def _edges(box: Element, where: Callable[[Element], str]) -> Float64:
+    left, top, width, height = (number(box, side, where) for side in ("left", "top", "width", "height"))
+    return np.array([left, top, left + width, top + height]) - 0.5
+
+
+def _boxes(path: Path) -> tuple[list[tuple[str, Size | None, Element]], Callable[[Element], str]]:
+    """Each box with the name and size of its image, and a function that says where an element is."""
     root, where = read_xml(path)
     with open(path, "rb") as file:
         latin = re.search(rb"encoding=.iso-8859-1", file.readline().lower()) is not None
@@ -56,6 +68,12 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         boxes += [
             (name, size, box) for box in image.iterfind("box") if box.get("ignore", "").lower() not in ignored
         ]
+    return boxes, where
+
+
+def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
+    """An annotation for each box that has parts and is not to be ignored."""
+    boxes, where = _boxes(path)
     parts: list[dict[str, tuple[float, float]]] = []
     for _, _, box in boxes:
         parts.append({})
@@ -71,15 +89,12 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     annotations = []
     for (image_name, size, box), found in zip(boxes, parts, strict=True):
         if found:
-            left, top, width, height = (
-                number(box, side, where) for side in ("left", "top", "width", "height")
-            )
             annotations.append(
                 Annotation(
                     image_name,
                     convention.to_ours(points_by_name(found, names)),
                     without_numbers(names),
-                    np.array([left, top, left + width, top + height]) - 0.5,
+                    _edges(box, where),
                     size,
                 )
             )
