@@ -1,6 +1,7 @@
 """Starts that nobody gives: what training learns about places, detectors, and the scan."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -257,6 +258,8 @@ class TestCommandLineStarts:
             for image, several in boxes.items()
             for box in several
         ]
+        found = (SimpleNamespace(NAME="any"), None)
+        monkeypatch.setattr(pliant.data.formats, "_recognised", lambda path: found)
         monkeypatch.setattr(pliant.data.formats, "read_annotations", lambda path: annotations)
         where = starter(None, tmp_path / "boxes.xml", model)
         image = np.zeros((90, 90), dtype=np.uint8)

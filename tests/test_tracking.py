@@ -13,6 +13,7 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner
 
+import pliant
 from pliant.appearance.features import find_feature
 from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.calibration import calibrate
@@ -257,7 +258,16 @@ def test_the_command_writes_a_table_and_an_overlay(model_file, folder, film, tmp
     assert outcome["tracked"] + outcome["restarted"] + outcome["lost"] == 8
     rows = parquet.read_table(out / "track.parquet").to_pylist()
     assert [row["frame"] for row in rows] == list(range(0, 16, 2))
-    assert rows[1]["seconds"] == pytest.approx(0.08)
+    assert rows[1]["time"] == pytest.approx(0.08)
+    fits = pliant.read_fits(out / "track.parquet")
+    assert np.all(fits["seconds"][fits["event"] != "lost"] > 0)
+    np.testing.assert_array_equal(fits["points"][0, :, 0], np.float32(rows[0]["x"]))
+    # Tables of older versions called the time of the video seconds.
+    older = parquet.read_table(out / "track.parquet")
+    older = older.drop_columns(["seconds"]).rename_columns({"time": "seconds"}).replace_schema_metadata(None)
+    parquet.write_table(older, tmp_path / "older.parquet")
+    assert pliant.read_fits(tmp_path / "older.parquet")["time"][1] == pytest.approx(0.08)
+    assert "seconds" not in pliant.read_fits(tmp_path / "older.parquet")
     assert rows[0]["event"] == "restarted"
     points = np.stack([rows[0]["x"], rows[0]["y"]], axis=1)
     assert normalised_error(points, first.points, EVERY) < 0.06
@@ -270,7 +280,16 @@ def test_the_command_writes_a_table_and_an_overlay(model_file, folder, film, tmp
     changed = np.abs(overlay[0].astype(int) - first.image).max(axis=2) > 90
     assert changed[30:].sum() > 68
     assert not changed[30:, : int(first.points[:, 0].min()) - 6].any()
-    assert "would be replaced" in run(model_file, out / "overlay.mp4", "-o", out).stderr
+    assert "would be replaced" in run(model_file, out / "overlay.mp4", "-o", out, "--overwrite").stderr
+    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    words = (model_file, folder / "face.mp4", "-o", out, "--no-overlay", "--every", 4)
+    assert "replace it with --overwrite" in run(*words, "--box", box).stderr
+    # What cannot be finished leaves what was there.
+    assert "found in none" in run(*words, "--box", "1,1,4,4", "--overwrite").stderr
+    assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
+    assert run(*words, "--box", box, "--overwrite").returncode == 0
+    assert [path.name for path in out.iterdir()] == ["track.parquet"]
+    assert len(pliant.read_fits(out / "track.parquet")["frame"]) == 4
 
 
 def test_wrong_input_gets_sentences(model_file, folder, tmp_path):

@@ -58,13 +58,14 @@ class Event(StrEnum):
 
 @dataclass(frozen=True)
 class TrackedFrame:
-    """One frame: its number from 0, its time, the fit, what happened, and how badly the model explains it.
+    """One frame: its number from 0, the fit, what happened, and how badly the model explains it.
 
-    `image` is None if the frame could not be read. Keep points rather than whole frames of a long video.
+    `time` is that in the video, in seconds; how long the fit took is `result.seconds`. `image` is None if the frame
+    could not be read. Keep points rather than whole frames of a long video.
     """
 
     number: int
-    seconds: float
+    time: float
     result: FitResult
     event: Event
     mismatch: float

@@ -208,33 +208,39 @@ def _whole_csv(path: Path) -> Iterator[Any]:
 
 
 def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
-    """The table that `pliant fit` wrote, by its folder or file, as arrays of n rows.
+    """A table of `pliant fit`, `track` or `evaluate`, by its file or the folder of `fit`, as arrays of n rows.
 
     `points (n, v, 2)` stands for the columns x and y, and is nan where an image could not be fitted; other numbers
-    that are not known are nan too. `spread (n, v)` is the standard deviation of each landmark, if the model was
-    calibrated. `landmark_names (v,)` is empty if they have none.
+    that are not known are nan too. `seconds` is how long a fit took, and `time` that of a frame in its video. Of
+    fits, `spread (n, v)` is the standard deviation of each landmark, if the model was calibrated.
+    `landmark_names (v,)` is empty if they have none.
     """
+    import pyarrow as pa
     from pyarrow import parquet
 
     path = Path(path) / TABLE if Path(path).is_dir() else Path(path)
     if not path.is_file():
         raise ValueError(f"{path}: there is no such table of fits.")
-    read_head(path)
-    table = parquet.read_table(path)
+    try:
+        table = parquet.read_table(path)
+    except pa.ArrowException:
+        table = pa.table({})
+    if not {"status", "x", "y"} <= set(table.column_names):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")
     columns: dict[str, NDArray[Any]] = {}
     for name in table.column_names:
         column = table.column(name)
-        kind = COLUMNS[name][0] if name in COLUMNS else ""
-        if kind == "string":
+        if pa.types.is_string(column.type):
             texts = column.to_pylist()
-            columns[name] = np.array(
-                [from_text(text) for text in texts] if name == "image" else texts, dtype=np.str_
-            )
-        elif kind != "points":
-            columns[name] = column.to_numpy()
-    columns["points"] = np.stack([_together(table.column(name)) for name in ("x", "y")], axis=-1)
-    columns["spread"] = _together(table.column("spread"))
+            texts = [from_text(text) for text in texts] if name == "image" else texts
+            columns[name] = np.array(texts, dtype=np.str_)
+        else:
+            columns[name] = _together(column) if pa.types.is_list(column.type) else column.to_numpy()
+    columns["points"] = np.stack([columns.pop("x"), columns.pop("y")], axis=-1)
     columns["landmark_names"] = np.array(names_in(table.schema.metadata), dtype=np.str_)
+    if "frame" in columns and "time" not in columns:
+        # Tracks of older versions have the time of the frame under this name.
+        columns["time"] = columns.pop("seconds")
     return columns
 
 

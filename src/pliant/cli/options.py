@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -48,8 +48,14 @@ DrawLabels = Annotated[
 ]
 
 
+def labels_of(labels: Labels | None, model: Model, file: Path) -> Sequence[str]:
+    """The texts that are to be drawn beside the landmarks of a model; none unless they were asked for."""
+    kind = checked_labels(labels, model, file)
+    return model.landmark_names if kind == "names" else [str(k) for k in range(model.landmarks) if kind]
+
+
 def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["", "numbers", "names"]:
-    """The labels that are to be drawn, if the model has them."""
+    """The kind of labels that are to be drawn, if the model has them."""
     if labels is Labels.NAMES and not model.landmark_names:
         raise ValueError(
             f"--draw-labels names: {file} knows no names of landmarks, as its training data had none: draw numbers."

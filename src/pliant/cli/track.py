@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +15,7 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, Jobs, Quiet, SettingsFile, Verbose
+from pliant.cli.options import AsJson, DrawLabels, DryRun, Jobs, Quiet, SettingsFile, Verbose, labels_of
 from pliant.cli.starts import Start, starter
 from pliant.terminal import say
 
@@ -37,8 +38,8 @@ _FRAMES_AHEAD = 3
 
 _OUTPUTS = ("track.parquet", "track.csv", "overlay.mp4", "overlay.avi")
 
-_COLOURS = {"tracked": (66, 228, 240), "restarted": (233, 180, 86), "lost": (0, 94, 213)}
-"""Blue, green, red: Okabe and Ito's yellow, sky blue and vermilion."""
+_COLOURS = {"tracked": "#F0E442", "restarted": "#56B4E9", "lost": "#D55E00"}
+"""Okabe and Ito's yellow, sky blue and vermilion."""
 
 
 def track(
@@ -61,7 +62,14 @@ def track(
         int, typer.Option(help="While the object is lost, look for it in every N-th frame.", min=1)
     ] = 1,
     overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn in.")] = True,
+    draw_labels: DrawLabels = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
+    overwrite: Annotated[
+        bool,
+        typer.Option(
+            "--overwrite", help="Replace what an earlier run wrote to OUTPUT, once all of the new is there."
+        ),
+    ] = False,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -86,8 +94,9 @@ def track(
     film = read_video(video, every)
     loaded = pliant.load(model)
     find = _finder(box, start, film.name, loaded)
+    labels = labels_of(draw_labels, loaded, model)
     names = ["track.parquet"] + ["track.csv"] * csv + ["overlay.mp4"] * overlay
-    _check_output(output, film)
+    _check_output(output, film, overwrite)
     if dry_run:
         known = "an unknown number of" if film.count is None else str(film.count)
         say(f"would track {model} through {known} frames of {film.name}, {film.rate:g} a second")
@@ -108,20 +117,18 @@ def track(
     )
     if verbose and not quiet:
         say(f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, 1 frame of {every}")
-    output.mkdir(parents=True, exist_ok=True)
-    # What an earlier run left is not to be taken for this one's.
-    for name in _OUTPUTS:
-        (output / name).unlink(missing_ok=True)
-
+    # What an earlier run left stays until this one has all that is to come instead.
+    place = output / "track.unfinished" if (output / "track.parquet").exists() else output
+    place.mkdir(parents=True, exist_ok=True)
     events: Counter[str] = Counter()
     fitting, reason, before, begin = 0.0, "", "", time.perf_counter()
     with ExitStack() as stack:
         bar = stack.enter_context(Progress(False if quiet else None))
-        sinks = [stack.enter_context(_parquet(output / "track.parquet"))]
+        sinks = [stack.enter_context(_parquet(place / "track.parquet", loaded.landmark_names))]
         if csv:
-            sinks.append(stack.enter_context(_csv(output / "track.csv")))
+            sinks.append(stack.enter_context(_csv(place / "track.csv", loaded.landmark_names)))
         if overlay:
-            sinks.append(stack.enter_context(_drawn(output, film.rate)))
+            sinks.append(stack.enter_context(_drawn(place, film.rate, labels)))
         advance = bar.start("tracking frames", film.count or 0)
         for record in records:
             number = record.number * every
@@ -132,7 +139,7 @@ def track(
             reason = reason or record.result.reason
             if verbose and not quiet and record.event != before:
                 why = record.result.reason and f": {record.result.reason}"
-                bar.say(f"frame {number}, {record.seconds:.2f} s, {record.event}{why}")
+                bar.say(f"frame {number}, {record.time:.2f} s, {record.event}{why}")
             before = record.event
             advance(failed=record.event == "lost")
     frames = events.total()
@@ -142,6 +149,8 @@ def track(
             f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Say with --box "
             "where it is there."
         )
+    if place != output:
+        _put_in_place(place, output)
     outcome = {
         "video": film.name,
         "frames": frames,
@@ -208,17 +217,32 @@ def _corners(box: str) -> Float64:
     return np.array([left, top, right, bottom])
 
 
-def _check_output(output: Path, film: Video) -> None:
-    """Refuse to replace anything but the files of an earlier run."""
+def _check_output(output: Path, film: Video, overwrite: bool) -> None:
+    """Refuse to replace anything but the files of an earlier run, and these if it is not asked for."""
     from pliant.files import real_path
 
     if output.exists() and not output.is_dir():
         raise ValueError(f"{output}: this is a file, and a folder is needed to write to.")
+    earlier = (output / "track.parquet").is_file()
     for name in _OUTPUTS[1:]:
         target = output / name
-        ours = (output / "track.parquet").is_file() and real_path(target) != real_path(film.name)
-        if target.exists() and not ours:
+        if target.exists() and not (earlier and real_path(target) != real_path(film.name)):
             raise ValueError(f"{target} would be replaced: write to another folder.")
+    if earlier and not overwrite:
+        raise ValueError(
+            f"{output} has what an earlier run found: replace it with --overwrite, or write to another folder."
+        )
+
+
+def _put_in_place(place: Path, output: Path) -> None:
+    """Move what is complete to where it belongs, and take away what the earlier run wrote and this one does not."""
+    for name in _OUTPUTS:
+        if (place / name).exists():
+            os.replace(place / name, output / name)
+        else:
+            (output / name).unlink(missing_ok=True)
+    with suppress(OSError):  # Somebody has put something else there.
+        place.rmdir()
 
 
 def _ended_early(film: Video, frames: int) -> bool:
@@ -237,24 +261,28 @@ def _ahead(frames: Iterable[Any]) -> Iterator[Any]:
 
 
 @contextmanager
-def _parquet(path: Path) -> Iterator[Sink]:
+def _parquet(path: Path, names: Sequence[str]) -> Iterator[Sink]:
     """Rows are written in groups; however the block is left, the file can be read afterwards."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    from pliant.data.formats.parquet import names_metadata
+
     schema = pa.schema(
         [
             ("frame", pa.int64()),
-            ("seconds", pa.float64()),
+            ("time", pa.float64()),
             ("event", pa.string()),
             ("status", pa.string()),
             ("reason", pa.string()),
             ("cost", pa.float64()),
             ("mismatch", pa.float64()),
             ("iterations", pa.int32()),
+            ("seconds", pa.float64()),
             ("x", pa.list_(pa.float32())),
             ("y", pa.list_(pa.float32())),
-        ]
+        ],
+        names_metadata(names),
     )
     waiting: list[dict[str, Any]] = []
     with parquet.ParquetWriter(path, schema) as file:
@@ -278,8 +306,10 @@ def _parquet(path: Path) -> Iterator[Sink]:
 
 
 @contextmanager
-def _csv(path: Path) -> Iterator[Sink]:
+def _csv(path: Path, names: Sequence[str]) -> Iterator[Sink]:
     import csv
+
+    from pliant.data.tables import coordinate_titles
 
     with open(path, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -287,7 +317,7 @@ def _csv(path: Path) -> Iterator[Sink]:
         def write(number: int, record: TrackedFrame) -> None:
             facts, points = _facts(number, record), record.result.points
             if file.tell() == 0:
-                rows.writerow([*facts, *(f"{axis}{k}" for k in range(len(points)) for axis in "xy")])
+                rows.writerow([*facts, *coordinate_titles(len(points), names)])
             known = ["" if value != value else f"{value:.3f}" for value in points.ravel()]
             rows.writerow([*("" if value != value else value for value in facts.values()), *known])
 
@@ -298,18 +328,19 @@ def _facts(number: int, record: TrackedFrame) -> dict[str, Any]:
     result = record.result
     return {
         "frame": number,
-        "seconds": round(record.seconds, 6),
+        "time": round(record.time, 6),
         "event": str(record.event),
         "status": str(result.status),
         "reason": result.reason,
         "cost": result.cost,
         "mismatch": record.mismatch,
         "iterations": result.iterations,
+        "seconds": result.seconds,
     }
 
 
 @contextmanager
-def _drawn(folder: Path, rate: float) -> Iterator[Sink]:
+def _drawn(folder: Path, rate: float, labels: Sequence[str]) -> Iterator[Sink]:
     """The video with landmarks, drawn and written by another thread while the next frame is fitted."""
     import cv2
     import numpy as np
@@ -321,7 +352,7 @@ def _drawn(folder: Path, rate: float) -> Iterator[Sink]:
     def draw(number: int, record: TrackedFrame) -> None:
         nonlocal writer, shown
         if record.image is not None:
-            picture = _picture(number, record.image, record)
+            picture = _picture(number, record.image, record, labels)
             # OpenCV leaves out frames of another size without a word.
             if shown is not None and picture.shape != shown.shape:
                 picture = np.asarray(cv2.resize(picture, shown.shape[1::-1]))
@@ -359,30 +390,21 @@ def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
     return writer
 
 
-def _picture(number: int, image: Image, record: TrackedFrame) -> NDArray[Any]:
+def _picture(number: int, image: Image, record: TrackedFrame, labels: Sequence[str]) -> NDArray[Any]:
     """The frame as OpenCV has it, blue first, with the landmarks and what happened."""
+    from dataclasses import replace
+
     import cv2
     import numpy as np
 
-    from pliant.appearance.tones import as_bytes
-    from pliant.shape import shape_size
+    from pliant.plots import paint_overlay
+    from pliant.plots.style import STYLE
 
-    image = as_bytes(image)
-    canvas = (
-        np.repeat(image[:, :, None], 3, axis=2)
-        if image.ndim == 2
-        else np.ascontiguousarray(image[:, :, ::-1])
+    style = replace(STYLE, fit=_COLOURS[record.event])
+    canvas = np.ascontiguousarray(
+        paint_overlay(image, record.result.points, style, labels=labels)[:, :, ::-1]
     )
-    colour, points = _COLOURS[record.event], record.result.points
-    turn = np.linspace(0, 2 * np.pi, 16, endpoint=False)
-    disc = np.stack([np.cos(turn), np.sin(turn)], axis=1)
-    if np.isfinite(points).all():
-        radius = min(max(1.5, float(shape_size(points)) / 90), 12.0)
-        # Coordinates in 16ths of a pixel; far outside they would overflow. OpenCV's own small circles have corners.
-        for centre in np.clip(points, -(2**15), 2**15):
-            for ink, size in (((0, 0, 0), radius + 1), (colour, radius)):
-                outline = np.rint(16 * (centre + size * disc)).astype(np.int32)
-                cv2.fillConvexPoly(canvas, outline, ink, cv2.LINE_AA, 4)
+    colour = tuple(int(style.fit[k : k + 2], 16) for k in (5, 3, 1))
     scale = max(canvas.shape[0] / 600, 0.45)
     thick = max(1, round(1.5 * scale))
     for ink, width in (((0, 0, 0), thick + 2), (colour, thick)):

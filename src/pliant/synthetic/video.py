@@ -105,7 +105,7 @@ def face_video(
 
 
 def write_video(folder: Path | str, frames: int = 250, seed: int = 0, width: int = 320) -> Path:
-    """Write `face.mp4` and the truth, `face.csv`: frame, seconds, visible, x0, y0, x1, y1, ...; gives the video."""
+    """Write `face.mp4` and the truth, `face.csv`: frame, time, visible, x0, y0, x1, y1, ...; gives the video."""
     import cv2
 
     folder = Path(folder)
@@ -117,7 +117,7 @@ def write_video(folder: Path | str, frames: int = 250, seed: int = 0, width: int
         raise OSError(f"{file}: OpenCV could not begin a video here; can the folder be written to?")
     with open(folder / "face.csv", "w", newline="", encoding="utf-8") as table:
         rows = csv.writer(table)
-        rows.writerow(["frame", "seconds", "visible", *(f"{axis}{k}" for k in range(68) for axis in "xy")])
+        rows.writerow(["frame", "time", "visible", *(f"{axis}{k}" for k in range(68) for axis in "xy")])
         for number, frame in enumerate(face_video(frames, seed, width)):
             writer.write(np.ascontiguousarray(frame.image[:, :, ::-1]))
             coordinates = [f"{value:.3f}" for value in frame.points.ravel()]
