@@ -17,7 +17,7 @@ LAYERS = [
     {"experiments"},
     {"report", "bulk"},
     {"plots", "synthetic", "evaluation", "calibration", "tracking"},
-    {"fitting", "training", "store"},
+    {"fitting", "training", "store", "consistency"},
     {"kernels"},
     {"model", "detectors"},
     {"data"},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -20,7 +20,7 @@ class IrregularFile(OSError):
     """A folder, pipe, socket or device where a plain file is needed; the message is a sentence that names it."""
 
 
-def open_plain(path: Path) -> BinaryIO:
+def open_plain(path: Path) -> BufferedReader:
     """A plain file to read bytes from; whatever else has that name is refused, and never waited for."""
     if not hasattr(os, "O_NONBLOCK"):  # Windows, where pipes have no names in folders.
         require_plain(path)

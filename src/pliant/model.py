@@ -17,6 +17,9 @@ from pliant.pca import PCA
 from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
 
+SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
+"""Pixels that an object may measure in a model."""
+
 
 @dataclass(frozen=True, eq=False)
 class Level:

@@ -1,9 +1,10 @@
-"""Model files: safetensors with a checksum, written in one step, mapped when read, never executed.
+"""Model files: safetensors with a checksum, written in one step, read whole and checked, never executed.
 
 A `.pliant` file is a valid safetensors file: eight bytes with the length of a JSON header, the header,
 the arrays. Under `__metadata__` it has the strings `format`, `format_version`, `model` (settings,
-provenance and all numbers that are not arrays, as JSON) and `checksum`. Loading reads the header and
-maps the arrays; nothing in the file can name code. `docs/format.md` has the whole layout.
+provenance and all numbers that are not arrays, as JSON) and `checksum`. Loading copies the arrays, because a file
+that is mapped and then cut off ends the process; nothing in the file can name code. `docs/format.md` has the whole
+layout.
 """
 
 from __future__ import annotations
@@ -11,11 +12,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import mmap
+import operator
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
 from pliant.confidence import Confidence
+from pliant.consistency import check_model, checked_frame
 from pliant.files import IrregularFile, open_plain
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
@@ -35,6 +39,9 @@ FORMAT_VERSION = 1
 _MAGIC = "pliant"
 _UNSIGNED = "0" * 64
 _LARGEST_HEADER = 16 * 2**20
+_CHUNK = 2**20
+"""Bytes that are read at a time: few enough to be in the cache when the checksum wants them."""
+
 _DTYPES: Mapping[str, str] = {"F32": "<f4", "F64": "<f8", "I32": "<i4"}
 
 
@@ -67,40 +74,60 @@ def save(model: Model, path: Path | str) -> None:
 
 
 def load(path: Path | str) -> Model:
-    """The model in a file; its arrays are views of the file, read from disk when they are used."""
+    """The model in a file, read whole and checked; a ModelFileError says why it cannot be."""
     path = Path(path)
     try:
-        with open_plain(path) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size < 8:
-                raise ModelFileError(f"{path}: this is not a pliant model: the file has only {size} bytes.")
-            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return _load(path)
+    except ModelFileError:
+        raise
     except FileNotFoundError:
         raise ModelFileError(f"{path}: there is no such file.") from None
     except IrregularFile as error:
         raise ModelFileError(str(error)) from None
-    header, start = _read_header(path, content)
-    metadata = header.pop("__metadata__")
-    arrays = _map_arrays(path, content, start, header)
-    _verify(path, content, start, metadata["checksum"])
+    except OSError as error:
+        raise ModelFileError(f"{path}: this file cannot be read ({error.strerror}).") from None
+    except MemoryError:
+        raise ModelFileError(f"{path}: this model needs more memory than there is.") from None
+    except Exception as error:
+        # Whoever made the file may have meant any of Python's errors to be raised.
+        said = str(error) if type(error) is ValueError else repr(error)
+        raise ModelFileError(f"{path}: the model in this file is inconsistent ({said[:200]}).") from error
+
+
+def _load(path: Path) -> Model:
+    with open_plain(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size < 8:
+            raise ModelFileError(f"{path}: this is not a pliant model: the file has only {size} bytes.")
+        text, header = _read_header(path, file, size)
+        metadata = header.pop("__metadata__")
+        start = 8 + len(text)
+        table = _read_table(path, header, start, size)
+        data = _read_data(path, file, text, metadata["checksum"], size - start)
+    arrays = {name: data[first:last].view(dtype).reshape(shape) for name, first, last, dtype, shape in table}
+    numbers = json.loads(metadata["model"], parse_constant=_refuse_constant)
     try:
-        return _put_together(arrays, json.loads(metadata["model"]))
-    except (KeyError, TypeError, IndexError, ValueError) as error:
-        raise ModelFileError(f"{path}: the model in this file is inconsistent ({error!r}).") from error
+        # JSON can have half of a character, which can be neither printed nor written.
+        json.dumps(numbers, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("there is half a character in it") from None
+    with np.errstate(over="ignore", invalid="ignore"):
+        return _put_together(arrays, numbers)
 
 
-def _read_header(path: Path, content: mmap.mmap) -> tuple[dict[str, Any], int]:
-    length = int.from_bytes(content[:8], "little")
+def _read_header(path: Path, file: BufferedReader, size: int) -> tuple[bytes, dict[str, Any]]:
+    length = int.from_bytes(file.read(8), "little")
     if length > _LARGEST_HEADER:
         raise ModelFileError(f"{path}: this is not a pliant model.")
-    if 8 + length > len(content):
+    if 8 + length > size:
         raise ModelFileError(f"{path}: this is not a pliant model, or it is cut off in its header.")
+    text = file.read(length)
     try:
-        header = json.loads(content[8 : 8 + length].decode("utf-8"))
+        header = json.loads(text.decode("utf-8"))
         metadata = header["__metadata__"]
         version = int(metadata["format_version"]) if metadata["format"] == _MAGIC else 0
         complete = {"model", "checksum"} <= metadata.keys()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise ModelFileError(f"{path}: this is not a pliant model.") from None
     if version < 1 or not complete:
         raise ModelFileError(f"{path}: this is not a pliant model.")
@@ -108,55 +135,71 @@ def _read_header(path: Path, content: mmap.mmap) -> tuple[dict[str, Any], int]:
         raise ModelFileError(
             f"{path}: this file has format {version}, and this pliant reads up to {FORMAT_VERSION}: update it."
         )
-    return header, 8 + length
+    return text, header
 
 
-def _map_arrays(
-    path: Path, content: mmap.mmap, start: int, header: Mapping[str, Any]
-) -> dict[str, NDArray[Any]]:
-    """Views of the file, after every offset has been checked against its length."""
-    arrays: dict[str, NDArray[Any]] = {}
+def _read_table(
+    path: Path, header: Mapping[str, Any], start: int, size: int
+) -> list[tuple[str, int, int, np.dtype[Any], tuple[int, ...]]]:
+    """Name, first and last byte, type and shape of every array, each checked against the length of the file."""
+    table = []
     end_of_last = 0
     try:
         entries = sorted(header.items(), key=lambda entry: entry[1]["data_offsets"])
         for name, entry in entries:
-            first, last = entry["data_offsets"]
-            shape = tuple(int(extent) for extent in entry["shape"])
+            first, last = (operator.index(offset) for offset in entry["data_offsets"])
+            shape = tuple(operator.index(extent) for extent in entry["shape"])
             dtype = np.dtype(_DTYPES[entry["dtype"]])
             if (
                 first != end_of_last
+                or first % dtype.itemsize
                 or min(shape, default=0) < 0
                 or last - first != math.prod(shape) * dtype.itemsize
             ):
                 raise ValueError(name)
-            if start + last > len(content):
+            if start + last > size:
                 raise ModelFileError(
-                    f"{path}: the file is cut off: {len(content)} bytes are there, and '{name}' "
+                    f"{path}: the file is cut off: {size} bytes are there, and {name!r} "
                     f"would end at {start + last}."
                 )
-            arrays[name] = np.frombuffer(content, dtype, math.prod(shape), start + first).reshape(shape)
+            table.append((name, first, last, dtype, shape))
             end_of_last = last
     except ModelFileError:
         raise
     except (ValueError, KeyError, TypeError, OverflowError):
         raise ModelFileError(f"{path}: the table of arrays in this file is damaged.") from None
-    if start + end_of_last != len(content):
+    if start + end_of_last != size:
         raise ModelFileError(f"{path}: there are bytes behind the model that do not belong to it.")
-    return arrays
+    return table
 
 
-def _verify(path: Path, content: mmap.mmap, start: int, checksum: object) -> None:
-    """Refuse a file that is not as it was written. It takes about 0.6 s a gigabyte."""
-    if not isinstance(checksum, str) or len(checksum) != len(_UNSIGNED):
+def _read_data(
+    path: Path, file: BufferedReader, header: bytes, checksum: object, size: int
+) -> NDArray[np.uint8]:
+    """All arrays as bytes that nobody can write to, if they are as they were written.
+
+    It takes about 0.9 s a gigabyte, of which the checksum is two thirds.
+    """
+    if not isinstance(checksum, str) or not re.fullmatch("[0-9a-f]{64}", checksum):
         raise ModelFileError(f"{path}: the checksum is damaged.")
-    header = content[8:start].replace(checksum.encode(), _UNSIGNED.encode(), 1)
-    digest = hashlib.sha256(header)
-    with memoryview(content) as view, view[start:] as data:
-        digest.update(data)
+    digest = hashlib.sha256(header.replace(checksum.encode(), _UNSIGNED.encode(), 1))
+    data = np.empty(size, dtype=np.uint8)
+    for start in range(0, size, _CHUNK):
+        part = data[start : start + _CHUNK]
+        # The file may have become shorter by now.
+        if file.readinto(part.data) != len(part):
+            raise ModelFileError(f"{path}: the file is cut off: somebody changed it while it was read.")
+        digest.update(part.data)
     if digest.hexdigest() != checksum:
         raise ModelFileError(
             f"{path}: the checksum does not match: the file was changed or damaged after it was written."
         )
+    data.flags.writeable = False
+    return data
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"a number is {name}")
 
 
 def _header(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> tuple[bytes, list[memoryview]]:
@@ -242,23 +285,18 @@ def _plain(confidence: Confidence) -> dict[str, Any]:
     }
 
 
-def _confidence(plain: Mapping[str, Any] | None, landmarks: int) -> Confidence | None:
+def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     """What is stored since pliant can calibrate; older files have none."""
     if plain is None:
         return None
-    read = Confidence(
-        fits=int(plain["fits"]),
-        factor=float(plain["factor"]),
+    return Confidence(
+        fits=operator.index(plain["fits"]),
+        factor=_real(plain["factor"]),
         **{
             name: np.asarray(plain[name], dtype=np.float64)
             for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")
         },
     )
-    j, k = read.weights.shape
-    shapes = (read.centre.shape, read.scale.shape, read.bounds.shape, read.offsets.shape, read.scatter.shape)
-    if shapes != ((k,), (k,), (j,), (j,), (landmarks, 2, 2)):
-        raise ValueError("the confidence has arrays of the wrong shapes")
-    return read
 
 
 def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Model:
@@ -276,13 +314,13 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
             mean=_expect(arrays, f"{prefix}.mean", np.float32, dimension),
             components=_expect(arrays, f"{prefix}.components", np.float32, len(eigenvalues), dimension),
             eigenvalues=eigenvalues,
-            total_variance=float(summary["total_variance"]),
-            rank=int(summary["rank"]),
+            total_variance=_real(summary["total_variance"]),
+            rank=operator.index(summary["rank"]),
         )
 
     levels = []
     for number, level in enumerate(numbers["levels"]):
-        mesh = _checked_frame(frame(f"levels.{number}.frame"))
+        mesh = checked_frame(frame(f"levels.{number}.frame"))
         eigenvalues = _expect(arrays, f"levels.{number}.shape.eigenvalues", np.float64, None)
         parameters = SIMILARITY + len(eigenvalues)
         shape = ShapeModel(
@@ -291,34 +329,46 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
                 arrays, f"levels.{number}.shape.basis", np.float64, 2 * len(mesh.vertices), parameters
             ),
             eigenvalues=eigenvalues,
-            total_variance=float(level["shape"]["total_variance"]),
-            rank=int(level["shape"]["rank"]),
+            total_variance=_real(level["shape"]["total_variance"]),
+            rank=operator.index(level["shape"]["rank"]),
         )
-        channels = int(level["channels"])
+        channels = operator.index(level["channels"])
         appearance = pca(f"levels.{number}.appearance", len(mesh.pixels) * channels, level["appearance"])
         motion = MOTIONS[level["motion"]](mesh)
-        whole = Level(float(level["scale"]), shape, motion, str(level["features"]), channels, appearance)
+        whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance)
         slopes, m = f"levels.{number}.appearance.basis_slopes", appearance.modes
         if slopes in arrays:
             whole = whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
         levels.append(whole)
     if not levels:
         raise ValueError("it has no levels")
-    drawn = _checked_frame(frame("texture.frame"))
-    channels = int(numbers["texture"]["channels"])
+    drawn = checked_frame(frame("texture.frame"))
+    channels = operator.index(numbers["texture"]["channels"])
     texture = Texture(
         drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     )
+    settings, provenance = numbers["settings"], numbers["provenance"]
+    if not isinstance(settings, dict) or not isinstance(provenance, dict):
+        raise ValueError("its settings or its provenance are no table")
     # Files of the first version may be older than placements, confidence and names.
-    return Model(
+    model = Model(
         tuple(levels),
         texture,
-        dict(numbers["settings"]),
-        dict(numbers["provenance"]),
+        settings,
+        provenance,
         tuple(Placement(**placement) for placement in numbers.get("placements", ())),
-        _confidence(numbers.get("confidence"), levels[-1].shape.landmarks),
+        _confidence(numbers.get("confidence")),
         _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
     )
+    check_model(model)
+    return model
+
+
+def _real(value: Any) -> float:
+    """A number that is one in the file as well, and not a text that looks like one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
 
 
 def _landmark_names(names: object, landmarks: int) -> tuple[str, ...]:
@@ -340,21 +390,3 @@ def _expect(arrays: Mapping[str, NDArray[Any]], name: str, dtype: type, *shape: 
     if array.dtype != dtype or not fits:
         raise ValueError(f"'{name}' has type {array.dtype} and shape {array.shape}")
     return array
-
-
-def _checked_frame(frame: Frame) -> Frame:
-    """Indices that stay inside their arrays: compiled code will trust them."""
-    height, width = frame.shape
-    inside = (
-        frame.triangles.min() >= 0
-        and frame.triangles.max() < len(frame.vertices)
-        and frame.pixels.min() >= 0
-        and np.all(frame.pixels.max(axis=0) < (width, height))
-        and len(frame.first_pixel) == len(frame.triangles) + 1
-        and frame.first_pixel[0] == 0
-        and frame.first_pixel[-1] == len(frame.pixels)
-        and np.all(np.diff(frame.first_pixel) >= 0)
-    )
-    if not inside:
-        raise ValueError("a frame's pixels or triangles point outside of it")
-    return frame

@@ -16,14 +16,15 @@ import numpy as np
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.interpolation import bilinear
 from pliant.appearance.pyramid import feature_view, scale_to_frame
-from pliant.appearance.texture import LARGEST_SIZE, Texture, sample_texture
+from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
+from pliant.appearance.texture import Texture, sample_texture
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Dataset, Sample, mirrored_points
 from pliant.data.validation import Validated, usable
 from pliant.detectors import Detector, learn_placements
 from pliant.kernels.cpu import basis_slopes
 from pliant.kernels.mesh_loops import warp
-from pliant.model import Level, Model
+from pliant.model import LARGEST_SIZE, SMALLEST_SIZE, Level, Model
 from pliant.motion import MOTIONS, Motion, PiecewiseAffine, build_frame, checked, delaunay
 from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator
@@ -123,7 +124,7 @@ def train(
             for scale, modes in zip(settings.scales, settings.shape_modes, strict=True)
         ]
         drawn = PiecewiseAffine(
-            _blank(shape, min(1.0, LARGEST_SIZE / size), mesh, "piecewise-affine").motion.frame
+            _blank(shape, min(1.0, LARGEST_TEXTURE / size), mesh, "piecewise-affine").motion.frame
         )
         channels = 3 if valid.colour else 1
         dimensions = [len(blank.motion.frame.pixels) * feature.channels for blank in blanks]
@@ -186,8 +187,10 @@ def _settings(
 ) -> Settings:
     if missing not in ("refuse", "complete"):
         raise ValueError(f"missing = {missing!r}: it is refuse or complete.")
-    if not 8 <= size <= 2000:
-        raise ValueError(f"size = {size!r}: the object's size in pixels must lie between 8 and 2000.")
+    if not SMALLEST_SIZE <= size <= LARGEST_SIZE:
+        raise ValueError(
+            f"size = {size!r}: the object's size in pixels must lie between {SMALLEST_SIZE:g} and {LARGEST_SIZE:g}."
+        )
     if not scales or any(not 0 < scale <= 1 for scale in scales) or list(scales) != sorted(set(scales)):
         raise ValueError(f"scales = {scales!r}: they must rise from coarse to fine, above 0 and up to 1.")
     if motion not in MOTIONS:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import View, feature_view, scale_to_frame
+from pliant.appearance.pyramid import View, feature_view, scale_to_frame, unlike
 from pliant.appearance.subspace import Subspace, restrict
 from pliant.arrays import Float64, Floats, Image
 from pliant.confidence import Evidence
@@ -27,7 +27,7 @@ from pliant.fitting.loop import Iterated, Problem, Status, Stopping, iterate
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
 from pliant.fitting.ranking import relative_costs
 from pliant.fitting.result import FitResult, LevelTrace, failed
-from pliant.fitting.start import inside, share_outside, start_candidates
+from pliant.fitting.start import inside, resembling, share_outside, start_candidates
 from pliant.model import Level, Model
 from pliant.motion import Order
 from pliant.shape import align, shape_size
@@ -89,6 +89,12 @@ class Fitter:
         return [self._prepare(level) for level in self.model.levels]
 
     def _prepare(self, level: Level) -> tuple[Level, Subspace, Problem]:
+        feature = find_feature(level.features)
+        if feature.channels != level.channels:
+            raise ValueError(
+                f"the model was trained with {level.channels} channels of the feature '{feature.name}', which has "
+                f"{feature.channels}: make the one known that it was trained with."
+            )
         pixels = None if self.sampling >= 1 else level.motion.frame.sample(self.sampling)
         cost = self.algorithm.cost
         subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
@@ -121,7 +127,7 @@ class Fitter:
                 image = read(source)
                 if callable(start):
                     candidates = start_candidates(self.model, start(image))
-                usable.append((number, image, inside(candidates, image)))
+                usable.append((number, image, resembling(self.model, inside(candidates, image), image)))
             except (ValueError, OSError) as error:
                 results[number] = failed(self.model, name, candidates[0] if candidates else None, str(error))
         if usable:
@@ -140,11 +146,13 @@ class Fitter:
             [_State(image, start) for start in several] for image, several in zip(images, starts, strict=True)
         ]
         for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
+            for state in chain.from_iterable(groups):
+                if unlike(level.shape.mean, state.points, state.image):
+                    state.status = Status.DIVERGED
             # What was lost at a coarse level stays lost.
             going = [
                 state
-                for group in groups
-                for state in group
+                for state in chain.from_iterable(groups)
                 if state.status not in (Status.DIVERGED, Status.OUTSIDE)
             ]
             if going:

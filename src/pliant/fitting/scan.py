@@ -30,6 +30,9 @@ _APART = 0.1
 
 _TOGETHER = 64
 
+_LONGEST = 12
+"""The longer side of an image over its shorter one: so many more windows there are than in a square."""
+
 
 class NothingFound(ValueError):
     """There is nothing in an image that looks like the object; the message is a sentence."""
@@ -56,7 +59,12 @@ def make_scan(model: Model, best: int = 5, jobs: int = 1) -> Callable[[Image], F
 
 def scan(fitter: Fitter, image: Image, best: int = 5) -> Float64:
     """The best starts `(k, v, 2)` in an image by a fitter of one level."""
-    shorter = min(image.shape[:2])
+    shorter, longer = sorted(image.shape[:2])
+    if longer > _LONGEST * shorter:
+        raise NothingFound(
+            f"the image has {image.shape[1]} x {image.shape[0]} pixels, and a scan looks at sides of at most "
+            f"{_LONGEST} to 1: cut it, or say where the object is."
+        )
     sizes = shorter * _STEP ** np.arange(np.log(_SMALLEST) / np.log(_STEP), np.log(_LARGEST) / np.log(_STEP))
     found = [_one_size(fitter, image, float(size)) for size in sizes]
     costs = np.concatenate([some for some, _ in found])

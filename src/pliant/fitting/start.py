@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pliant.appearance.pyramid import unlike
 from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
 from pliant.shape import Similarity, align, shape_size
@@ -59,6 +60,15 @@ def inside(candidates: list[Float64], image: Image) -> list[Float64]:
             "pixels."
         )
     return [points for points, share in zip(candidates, shares, strict=True) if share <= 0.5]
+
+
+def resembling(model: Model, candidates: list[Float64], image: Image) -> list[Float64]:
+    """The starts that can be looked at: no landmark asks for a view that is far larger than the model."""
+    vertices = model.levels[-1].shape.mean
+    problems = [unlike(vertices, points, image) for points in candidates]
+    if all(problems):
+        raise ValueError(f"this is no start: {problems[0]}")
+    return [points for points, problem in zip(candidates, problems, strict=True) if not problem]
 
 
 def share_outside(points: Float64, image: Image) -> float:

@@ -61,6 +61,10 @@ class Mesh:
     def warped(self, image: Float32, shape: Floats) -> Float32:
         """The image at all pixels that matter `(k, c)`."""
         corners = np.asarray(shape, dtype=np.float64)
+        if image.shape[2] != self.level.channels or not image.size or corners.shape != (self.corners // 2, 2):
+            raise ValueError(
+                f"an image {image.shape} with a shape {corners.shape} is not what this level is made for."
+            )
         return np.asarray(mesh_loops.warp(image, corners, self.vertices, self.weights, self.channels))
 
     def spread(self, values: Floats) -> Float32:

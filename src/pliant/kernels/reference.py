@@ -134,6 +134,7 @@ def curvature(hessian: Floats, y: Floats, W: Floats) -> Float64:
 def bilinear(image: Floats, positions: Floats) -> Floats:
     """Values `(f, c)` of an image `(h, w, c)` at positions `(f, 2)`; outside, the border goes on."""
     height, width = image.shape[:2]
+    positions = np.nan_to_num(positions, nan=0.0)
     x = np.clip(positions[:, 0], 0, width - 1)
     y = np.clip(positions[:, 1], 0, height - 1)
     left, top = np.floor(x).astype(int), np.floor(y).astype(int)

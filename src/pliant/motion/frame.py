@@ -137,10 +137,13 @@ def rasterise(vertices: Floats, triangles: Int32, shape: tuple[int, int]) -> Int
     owner = np.full(shape, -1, dtype=np.int32)
     affine = barycentric_maps(vertices, triangles)
     for number, triangle in enumerate(triangles):
-        corners = vertices[triangle]
-        left, top = np.maximum(np.ceil(corners.min(axis=0) - 1e-9), 0).astype(int)
-        right, bottom = np.minimum(np.floor(corners.max(axis=0) + 1e-9) + 1, (width, height)).astype(int)
-        if left >= right or top >= bottom or not np.all(np.isfinite(affine[number])):
+        if not np.all(np.isfinite(affine[number])):
+            continue
+        # Within the image before they become integers: far away, there are none for them.
+        corners, limits = vertices[triangle], (width, height)
+        left, top = np.clip(np.ceil(corners.min(axis=0) - 1e-9), 0, limits).astype(int)
+        right, bottom = np.clip(np.floor(corners.max(axis=0) + 1e-9) + 1, 0, limits).astype(int)
+        if left >= right or top >= bottom:
             continue
         x, y = np.arange(left, right), np.arange(top, bottom)[:, None]
         inside = np.ones((bottom - top, right - left), dtype=bool)

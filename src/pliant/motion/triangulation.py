@@ -22,7 +22,7 @@ def delaunay(points: Floats) -> Int32:
         raise ValueError(
             "the landmarks of the mean shape lie on one line: there is nothing to triangulate."
         ) from None
-    triangles = triangles[np.abs(signed_areas(points, triangles)) > _smallest_area(points)]
+    triangles = triangles[~flat_triangles(points, triangles)]
     unused = _unused(points, triangles)
     if unused:
         raise ValueError(
@@ -41,7 +41,7 @@ def checked(points: Floats, triangles: Sequence[Sequence[int]] | Int32) -> Int32
     for number in np.flatnonzero((array.min(axis=1) < 0) | (array.max(axis=1) > last)):
         names = _listed(array[number])
         raise ValueError(f"triangle {number} names landmarks {names}, but they are numbered 0 to {last}.")
-    for number in np.flatnonzero(np.abs(signed_areas(points, array)) <= _smallest_area(points)):
+    for number in np.flatnonzero(flat_triangles(points, array)):
         names = _listed(array[number])
         raise ValueError(
             f"triangle {number} is degenerate: landmarks {names} lie on one line in the mean shape."
@@ -69,8 +69,9 @@ def _oriented(points: Floats, triangles: Int32) -> Int32:
     return readonly(triangles[np.lexsort(triangles.T[::-1])].astype(np.int32))
 
 
-def _smallest_area(points: Floats) -> float:
-    return _FLAT * float(np.prod(np.ptp(points, axis=0)))
+def flat_triangles(points: Floats, triangles: Int32) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Which triangles `(t,)` of points `(v, 2)` have next to no area."""
+    return np.abs(signed_areas(points, triangles)) <= _FLAT * float(np.prod(np.ptp(points, axis=0)))
 
 
 def _unused(points: Floats, triangles: Int32) -> list[int]:
