@@ -104,3 +104,28 @@ def test_dry_run_and_json(command, folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
     words = ("train", folder, "-o", "m.pliant", *SMALL, "--no-confidence", "--json")
     assert json.loads(command(*words).out)["landmarks"] == 68
+
+
+def test_a_detector_that_a_settings_file_names_is_announced_before_it_runs(command, face_folders, tmp_path):
+    """A settings file may come from somebody else, and this is how it runs code."""
+    (tmp_path / "mine.py").write_text(
+        "import sys\n"
+        "print('it runs', file=sys.stderr)\n"
+        "def whole(image):\n"
+        "    return [[0, 0, image.shape[1] - 1, image.shape[0] - 1]]\n"
+    )
+    (tmp_path / "settings.toml").write_text(f"[train]\ndetector = '{tmp_path / 'mine.py'}:whole'\n")
+    small = ("--size", 30, "--shape-modes", "2,4", "--no-confidence", "-q")
+    train = ("train", face_folders / "train", "-o", tmp_path / "m.pliant", *small)
+    said = command(*train, "--settings", tmp_path / "settings.toml").err
+    first, second, *_ = said.splitlines()
+    assert first == f"detector: runs whole of {tmp_path / 'mine.py'}"
+    assert second == "it runs"
+    fit = ("fit", tmp_path / "m.pliant", face_folders / "test", "-o", tmp_path / "fits", "-q")
+    said = command(*fit, "--detector", f"{tmp_path / 'mine.py'}:whole").err
+    assert said.splitlines()[0] == first
+    evaluate = ("evaluate", tmp_path / "m.pliant", face_folders / "test", "--start", "detector", "-q")
+    said = command(*evaluate, "--detector", f"{tmp_path / 'mine.py'}:whole").err
+    assert said.splitlines()[0] == first
+    for name in ("train", "fit", "evaluate"):
+        assert "is run" in command(name, "--help").out.replace("\n", " ")

@@ -30,6 +30,7 @@ from pliant.cli.starts import (
     FallbackOption,
     Start,
     Tries,
+    announce_detector,
     describe_start,
 )
 from pliant.terminal import console, say
@@ -140,6 +141,8 @@ def evaluate(
     loaded = pliant.load(model)
     where: Any = "noise"
     if start is not EvaluatedStart.NOISE:
+        if start.value in ("auto", "detector"):
+            announce_detector(detector)
         where = find_starts(
             loaded,
             start,

@@ -108,7 +108,8 @@ SettingsFile = Annotated[
     Path | None,
     typer.Option(
         "--settings",
-        help="TOML file with settings in a table named after the command; options given here come first.",
+        help="TOML file with settings in a table named after the command; options given here come first. It may "
+        "name a detector of one's own, which is then run: read a file that you did not write.",
         callback=_read_settings,
         is_eager=True,
     ),

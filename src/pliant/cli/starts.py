@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pliant.terminal import say
+
 if TYPE_CHECKING:
     from pliant.arrays import Float64, Floats, Image
     from pliant.model import Model
@@ -53,7 +55,7 @@ DetectorOption = Annotated[
     str | None,
     typer.Option(
         help="The detector: haar-face, or your own as file.py:function or module:function, the same as in "
-        "training."
+        "training. Your own is run: that file may do whatever you may."
     ),
 ]
 Tries = Annotated[int, typer.Option(help="Starts tried in each image, of which the best fit is kept.", min=1)]
@@ -64,6 +66,26 @@ FallbackOption = Annotated[
     Fallback | None,
     typer.Option("--fallback", help="What to do where the detector finds nothing; else the image fails."),
 ]
+
+
+def announce_detector(detector: str | None) -> None:
+    """Say which file is run before it is: a settings file that somebody else wrote may have named it."""
+    module, colon, function = (detector or "").rpartition(":")
+    if not colon:
+        return
+    from importlib.util import find_spec
+
+    if module.endswith(".py"):
+        file = str(Path(module).resolve())
+    else:
+        # To look for a module inside of a package would run the package.
+        package = module.partition(".")[0]
+        try:
+            found = find_spec(package) if package else None
+        except ValueError:
+            found = None
+        file = f"the module {module} ({found.origin if found is not None else 'not found'})"
+    say(f"detector: runs {function} of {file}", error=True)
 
 
 def starter(
@@ -87,6 +109,8 @@ def starter(
         return _landmarks_beside
     from pliant.fitting.finding import find_starts
 
+    if start in (None, Start.AUTO, Start.DETECTOR):
+        announce_detector(detector)
     find = find_starts(
         model,
         start or Start.AUTO,

@@ -21,6 +21,7 @@ from pliant.cli.options import (
     Verbose,
     write_settings,
 )
+from pliant.cli.starts import announce_detector
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def train(
         str,
         typer.Option(
             help="Learn where the object is in a detector's boxes: haar-face, your own as file.py:function, none, "
-            "or auto, which is haar-face if it finds the object."
+            "or auto, which is haar-face if it finds the object. Your own is run: that file may do whatever you "
+            "may."
         ),
     ] = "auto",
     memory_gb: Annotated[
@@ -183,6 +185,7 @@ def train(
         "progress": False if silent else None,
         "licence": licence,
     }
+    announce_detector(detector)
     begin = time.perf_counter()
     model = _trained(dataset, chosen)
     seconds = time.perf_counter() - begin
