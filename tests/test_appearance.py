@@ -8,6 +8,9 @@ from scipy.ndimage import gaussian_filter
 from pliant.appearance.features import feature_names, find_feature, register_feature
 from pliant.appearance.interpolation import bilinear, resample
 from pliant.appearance.pyramid import feature_view, scale_to_frame, view
+from pliant.kernels import reference
+from pliant.kernels.mesh_loops import warp
+from pliant.motion import rasterise
 from pliant.shape import Similarity
 
 BUILT_IN = ["dsift", "gradient", "igo", "intensity", "normalized"]
@@ -73,6 +76,54 @@ class TestInterpolation:
         window = image[::-1], np.array([-4.2, 7.7]), 0.6, (20, 25)
         expected = resample(*window) @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
         assert_allclose(resample(*window, grey=True)[:, :, 0], expected, atol=1e-6)
+
+
+class TestAnyFloat:
+    """No float becomes an index beside its array: a crafted model may make any of them."""
+
+    ODD = (np.nan, np.inf, -np.inf, 1e300, -1e300, 2.0**63, 2.0**32, -1e-300, -0.0, 3.0, 4.0)
+
+    def positions(self):
+        return np.array([(x, y) for x in self.ODD for y in self.ODD])
+
+    def expected(self, image):
+        height, width = image.shape[:2]
+        x, y = np.nan_to_num(self.positions(), nan=0.0).T
+        return image[np.clip(y, 0, height - 1).astype(int), np.clip(x, 0, width - 1).astype(int)]
+
+    @pytest.fixture
+    def image(self, rng):
+        """One inside of a larger array, whose other values show where an index has gone astray."""
+        around = np.full((9, 8, 2), 1e9, dtype=np.float32)
+        around[:4] = rng.random((4, 8, 2))
+        return around[:4]
+
+    def test_bilinear(self, image):
+        assert_allclose(bilinear(image, self.positions()), self.expected(image))
+
+    def test_the_specification(self, image):
+        assert_allclose(reference.bilinear(image, self.positions()), self.expected(image))
+
+    def test_the_warp(self, image):
+        corners, weights = self.positions(), np.tile([1.0, 0, 0], (len(self.positions()), 1))
+        vertices = np.repeat(np.arange(len(corners), dtype=np.uint32)[:, None], 3, axis=1)
+        with np.errstate(invalid="ignore"):
+            found = warp(image, corners, vertices, weights, (0, 0))
+        # Zero times infinity is not a number, and becomes the corner as well.
+        finite = np.isfinite(corners)
+        x, y = np.where(finite, corners, 0).T
+        places = np.clip(y, 0, 3).astype(int), np.clip(x, 0, 7).astype(int)
+        assert_allclose(found, image[places])
+
+    def test_drawing(self):
+        """Compiled or not: a triangle far away is not drawn, and asks for no memory."""
+        triangles = np.array([[0, 1, 2]], dtype=np.int32)
+        for far in self.ODD[:7]:
+            with np.errstate(over="ignore", invalid="ignore"):
+                assert rasterise(np.array([[far, far], [far, 1.0], [2.0, far]]), triangles, (8, 8)).shape == (
+                    8,
+                    8,
+                )
 
 
 class TestView:

@@ -111,6 +111,68 @@ class TestSeveral:
         assert (failed.status, failed.reason) == ("failed", "there is nothing here.")
 
 
+class TestTooMuch:
+    """What would take gigabytes is a failed fit with a reason, and the next image is fitted all the same."""
+
+    def fitted(self, model, dataset, start):
+        from pliant.fitting.fitter import fit
+
+        image, truth = dataset[0].image(), dataset[0].points()
+        one, other = fit(model, [image, image], [start, truth], jobs=1)
+        assert other.ok
+        return one
+
+    @pytest.mark.parametrize("far", [3e7, 3e5, 2000.0, -1e12, 1e300])
+    def test_one_landmark_far_away(self, model, dataset, far):
+        start = dataset[0].points().copy()
+        start[5] = far
+        one = self.fitted(model, dataset, start)
+        assert one.status == "failed"
+        assert "the landmarks reach over" in one.reason
+
+    def test_of_several_starts_those_that_can_be_looked_at_are_fitted(self, model, dataset):
+        start = dataset[0].points().copy()
+        astray = start.copy()
+        astray[5] = 3e7
+        one = self.fitted(model, dataset, np.stack([astray, start]))
+        assert one.ok
+        assert_allclose(one.start, start)
+
+    def test_landmarks_in_another_order(self, model, dataset, rng):
+        """Hardly a similarity is left between the shapes, and so the view would be enlarged without end."""
+        one = self.fitted(model, dataset, dataset[0].points()[rng.permutation(model.landmarks)])
+        assert one.status == "failed"
+        assert "in the model's order" in one.reason
+
+    def test_landmarks_without_any_similarity_to_the_model(self, model, dataset):
+        """Dividing by that scale was an error that stopped all images."""
+        mean = model.levels[-1].shape.mean
+        x, y = (mean - mean.mean(axis=0)).T
+        # A conjugate, and as much of the shape itself as makes the scale zero.
+        z = x + 1j * y
+        start = np.conj(z) - z * np.sum(np.conj(z) ** 2) / np.sum(np.abs(z) ** 2)
+        start = np.stack([start.real, start.imag], axis=-1) + 48
+        one = self.fitted(model, dataset, start)
+        assert one.status == "failed"
+        assert "in the model's order" in one.reason
+
+    def test_a_huge_box(self, model, dataset):
+        one = self.fitted(model, dataset, np.array([-1e12, -1e12, 1e12, 1e12]))
+        assert one.status == "failed"
+
+    def test_a_reconstruction_at_no_place(self, model, dataset):
+        points = dataset[0].points().copy()
+        points[0] = 3e7
+        with pytest.raises(ValueError, match="the landmarks reach over 3e"):
+            model.reconstruct(dataset[0].image(), points)
+
+    def test_a_scan_of_a_ribbon(self, model):
+        ribbon = np.zeros((16, 4000), dtype=np.uint8)
+        [one] = pliant.fit(model, [ribbon], "scan", jobs=1)
+        assert one.status == "failed"
+        assert "at most 12 to 1" in one.reason
+
+
 class TestBoxFiles:
     ROWS = (
         "image,left,top,right,bottom,group\n"
