@@ -59,9 +59,11 @@ class Convention:
 
     def to_ours(self, points: Floats, size: Size | None = None) -> Float64:
         """Points `(..., 2)` of a file in our coordinates."""
-        ours = np.asarray(points, dtype=np.float64) * self._unit(size) - self.first_pixel
-        if self.y_up:
-            ours[..., 1] = self._height(size) - 1 - ours[..., 1]
+        # Numbers that are too large become infinite here, and are refused with the name of their file later.
+        with np.errstate(over="ignore", invalid="ignore"):
+            ours = np.asarray(points, dtype=np.float64) * self._unit(size) - self.first_pixel
+            if self.y_up:
+                ours[..., 1] = self._height(size) - 1 - ours[..., 1]
         return ours
 
     def to_theirs(self, points: Floats, size: Size | None = None) -> Float64:

@@ -37,12 +37,13 @@ def refuse_bomb(where: object, stored: int, unpacked: int) -> None:
 def read_members(path: Path, wanted: Callable[[str], bool]) -> list[tuple[str, bytes]]:
     """Names and contents of the wanted files in a zip archive, in their order."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if wanted(member.filename)]
-            refuse_bomb(path, path.stat().st_size, sum(member.file_size for member in members))
-            return [(member.filename, _unpacked(path, archive, member)) for member in members]
-    except (zipfile.BadZipFile, EOFError, UnicodeError, OverflowError) as error:
+        archive = zipfile.ZipFile(path)
+    except Exception as error:  # A directory that is damaged is one of many errors.
         raise ValueError(f"{path}: this archive cannot be read ({error}).") from None
+    with archive:
+        members = [member for member in archive.infolist() if wanted(member.filename)]
+        refuse_bomb(path, path.stat().st_size, sum(member.file_size for member in members))
+        return [(member.filename, _unpacked(path, archive, member)) for member in members]
 
 
 def _unpacked(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

@@ -10,6 +10,9 @@ from typing import Any, TypeVar
 from xml.etree.ElementTree import Element, ElementTree, TreeBuilder, indent
 from xml.parsers import expat
 
+import numpy as np
+
+from pliant.arrays import Float64
 from pliant.data.annotation import Size
 
 Kind = TypeVar("Kind")
@@ -122,6 +125,14 @@ def read_json(path: Path) -> Any:
         raise ValueError(f"{path}: this JSON is nested too deeply to be landmarks.") from None
 
 
+def numbers(values: object, where: str, what: str) -> Float64:
+    """An array of what a JSON list has, with nan for null; `what` says in a sentence what it should have been."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{where}: {what}.") from None
+
+
 def entry(record: object, key: str, kind: type[Kind], where: str) -> Kind:
     """What a JSON object has under a key, which must be there and of this kind."""
     if not isinstance(record, dict):
@@ -132,7 +143,8 @@ def entry(record: object, key: str, kind: type[Kind], where: str) -> Kind:
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     if kind is float and isinstance(value, int):
-        value = float(value)
+        # Beyond 2**1023 an integer is no number for us; it stays one and is refused below.
+        value = float(value) if abs(value) < 2**1023 else value
     if not isinstance(value, kind) or isinstance(record[key], bool):
         raise ValueError(f"{where}: '{key}' should be {_KINDS[kind]}, not '{str(value)[:60]}'.")
     return value

@@ -24,6 +24,9 @@ from pliant.files import require_plain
 _HEAD = 8192
 """How many bytes of a file its format is recognised by."""
 
+_LARGEST = 10**6
+"""No image is as wide or high as this, in pixels."""
+
 
 class Format(Protocol):
     """What a module in this folder has.
@@ -82,8 +85,7 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
     require_plain(path)
     try:
         module, convention = find_format(format) if format else _recognised(path)
-        found = module.read(path, convention, sizes)
-        return [replace(annotation, image=from_text(annotation.image)) for annotation in found]
+        return [_checked(path, annotation) for annotation in module.read(path, convention, sizes)]
     except FileNotFoundError as error:
         if error.filename is not None and Path(error.filename) != path:
             raise
@@ -101,6 +103,35 @@ def read_boxes(path: Path) -> list[tuple[str, Float64]]:
         for annotation in read_annotations(path)
         if annotation.box is not None
     ]
+
+
+def _checked(path: Path, annotation: Annotation) -> Annotation:
+    """What no reader may let through, whatever the format: infinite numbers, sizes and names that cannot be."""
+    import numpy as np
+
+    of_image = f" of {annotation.image}" if annotation.image else ""
+    try:
+        "".join((annotation.image, annotation.group, *annotation.names)).encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{path}: the name {annotation.image!a} or one beside it is not text.") from None
+    infinite = np.flatnonzero(np.isinf(annotation.points).any(axis=1))
+    if len(infinite):
+        raise ValueError(
+            f"{path}: landmark {infinite[0]}{of_image} is infinite: correct it, or write it as missing."
+        )
+    if annotation.box is not None and not np.isfinite(annotation.box).all():
+        raise ValueError(f"{path}: the box{of_image} has a side that is no finite number.")
+    if annotation.size is not None and not all(0 < side < _LARGEST for side in annotation.size):
+        width, height = annotation.size
+        raise ValueError(f"{path}: no image has a size of {width} x {height} pixels{of_image}.")
+    if annotation.names and len(annotation.names) != len(annotation.points):
+        raise ValueError(
+            f"{path}: there are {len(annotation.points)} landmarks{of_image}, but {len(annotation.names)} names."
+        )
+    # Half a landmark is none.
+    half = np.isnan(annotation.points).any(axis=1, keepdims=True)
+    points = np.where(half, np.nan, annotation.points)
+    return replace(annotation, image=from_text(annotation.image), points=points)
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:

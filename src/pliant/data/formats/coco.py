@@ -18,7 +18,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.documents import entry, read_json
+from pliant.data.documents import entry, numbers, read_json
 from pliant.data.objects import box_of, landmark_names, without_numbers
 
 NAME = "coco"
@@ -55,7 +55,10 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     }
     names_of = {
         _identity(category, "id", f"{path}, categories"): [
-            str(name) for name in category.get("keypoints") or ()
+            str(name)
+            for name in (
+                entry(category, "keypoints", list, f"{path}, categories") if category.get("keypoints") else ()
+            )
         ]
         for category in (entry(document, "categories", list, str(path)) if "categories" in document else ())
     }
@@ -167,21 +170,24 @@ def _identity(record: object, key: str, where: str) -> int | str:
 
 
 def _points(values: list[Any], where: str) -> Float64:
-    try:
-        triples = np.array(values, dtype=np.float64).reshape(-1, 3)
-    except (TypeError, ValueError):
-        raise ValueError(f"{where}: the keypoints are not all x, y, v.") from None
+    sentence = "the keypoints are not all x, y, v"
+    flat = numbers(values, where, sentence)
+    if flat.ndim != 1 or len(flat) % 3:
+        raise ValueError(f"{where}: {sentence}.")
+    triples = flat.reshape(-1, 3)
     points = triples[:, :2].copy()
     points[~(triples[:, 2] > 0)] = np.nan
     return points
 
 
 def _box(values: Any, where: str) -> Float64:
-    try:
-        left, top, width, height = (float(value) for value in values)
-    except (TypeError, ValueError):
-        raise ValueError(f"{where}: the bbox is not x, y, width, height.") from None
-    return np.array([left, top, left + width, top + height]) - 0.5
+    sentence = "the bbox is not x, y, width, height"
+    edges = numbers(values, where, sentence)
+    if edges.shape != (4,):
+        raise ValueError(f"{where}: {sentence}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        edges[2:] += edges[:2]
+    return edges - 0.5
 
 
 def _short(value: float) -> float | int:

@@ -11,6 +11,7 @@ missing. The keypoints of a task are one object, or one for each rectangle that 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -175,8 +176,10 @@ def _objects(
 def _size(results: list[Any], where: str) -> Size | None:
     for region in results:
         if isinstance(region, dict) and "original_width" in region:
-            width = entry(region, "original_width", float, where)
-            return int(width), int(entry(region, "original_height", float, where))
+            sides = [entry(region, f"original_{side}", float, where) for side in ("width", "height")]
+            if not all(map(math.isfinite, sides)):
+                raise ValueError(f"{where}: the size of the image is no finite number.")
+            return int(sides[0]), int(sides[1])
     return None
 
 
@@ -189,7 +192,10 @@ def _image(task: Any, where: str, sizes: ImageSizes) -> str:
     if not texts:
         raise ValueError(f"{where}: the data name no image.")
     name = texts[0]
-    address = urlsplit(name)
+    try:
+        address = urlsplit(name)
+    except ValueError:  # It begins like an address and is none.
+        return name
     if "d" in parse_qs(address.query):
         return parse_qs(address.query)["d"][0]
     if not (address.scheme and address.netloc) and not name.startswith("/data/"):

@@ -18,7 +18,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.documents import entry, read_json
+from pliant.data.documents import entry, numbers, read_json
 
 NAME = "ljson"
 EXTENSIONS = (".ljson",)
@@ -88,13 +88,9 @@ def _as_version_2(document: Any, path: Path) -> dict[str, Any]:
 
 
 def _points(rows: list[Any], where: str) -> Float64:
-    try:
-        points = np.array(rows, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{where}: the points are not all pairs of numbers.") from None
+    points = numbers(rows, where, "the points are not all pairs of numbers")
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"{where}: expected points [y, x], found an array of {points.shape}.")
-    points[~np.isfinite(points).all(axis=1)] = np.nan
     return points[:, ::-1]
 
 

@@ -51,9 +51,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     count, landmarks = points.shape[:2]
     shapes = {"images": (count,), "names": (landmarks,), "groups": (count,), "boxes": (count, 4)}
     for key, shape in shapes.items():
-        if key in arrays and (
-            arrays[key].shape != shape or (arrays[key].dtype.kind != "U") != (key == "boxes")
-        ):
+        kinds = "fiu" if key == "boxes" else "U"
+        if key in arrays and (arrays[key].shape != shape or arrays[key].dtype.kind not in kinds):
             kind = "numbers" if key == "boxes" else "text"
             raise ValueError(
                 f"{path}: {key} must be {kind} {shape}, not {arrays[key].dtype} {arrays[key].shape}."

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.archives import parquet_metadata, parquet_rows, parquet_titles
+from pliant.data.documents import numbers
 from pliant.data.objects import shared_names
 
 NAME = "parquet"
@@ -62,14 +61,20 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             continue
         if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
             raise ValueError(f"{path}, row {number}: x and y must be lists of equally many numbers.")
-        points = np.array([x, y], dtype=np.float64).T.reshape(-1, 2)
+        points = numbers([x, y], f"{path}, row {number}", "x and y must be lists of numbers")
+        if points.ndim != 2:
+            raise ValueError(f"{path}, row {number}: x and y must be lists of numbers.")
         size = (row["width"], row["height"]) if row.get("width") and row.get("height") else None
-        names = tuple(row.get("names") or (shared if len(shared) == len(points) else ()))
+        if size is not None and not all(isinstance(side, int) for side in size):
+            raise ValueError(f"{path}, row {number}: width and height must be whole numbers.")
+        names = row.get("names") or (shared if len(shared) == len(x) else ())
+        if not isinstance(names, (list, tuple)):
+            raise ValueError(f"{path}, row {number}: names must be a list.")
         annotations.append(
             Annotation(
                 str(row["image"]),
-                convention.to_ours(points),
-                names,
+                convention.to_ours(points.T),
+                tuple(map(str, names)),
                 size=size,
                 group=str(row.get("group") or ""),
             )

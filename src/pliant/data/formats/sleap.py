@@ -7,7 +7,7 @@ come with their pixels; those of a list of images are named as the list has them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,15 +42,11 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     try:
         # Videos stay closed: their names may be addresses, and opening one would ask for it.
         labels = sleap_io.load_slp(str(path), open_videos=False)
+        annotations = [
+            annotation for frame in labels.labeled_frames for annotation in _in_frame(path, frame, convention)
+        ]
     except Exception as error:  # sleap-io, HDF5 and JSON in it stumble over damage in many ways.
         raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
-    annotations = []
-    for frame in labels.labeled_frames:
-        image, group, pixels = _frame(path, frame.video, int(frame.frame_idx))
-        for instance in frame.user_instances:
-            points = convention.to_ours(np.asarray(instance.numpy(), dtype=np.float64))
-            names = without_numbers(list(instance.skeleton.node_names))
-            annotations.append(Annotation(image, points, names, group=group, pixels=pixels))
     if not annotations:
         raise ValueError(f"{path}: nobody has placed an instance in this file; predictions are not read.")
     return annotations
@@ -100,6 +96,14 @@ def _refuse_bomb(path: Path) -> None:
     except Exception as error:  # As above.
         raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
     refuse_bomb(path, path.stat().st_size, sum(sizes))
+
+
+def _in_frame(path: Path, frame: Any, convention: Convention) -> Iterator[Annotation]:
+    image, group, pixels = _frame(path, frame.video, int(frame.frame_idx))
+    for instance in frame.user_instances:
+        points = convention.to_ours(np.asarray(instance.numpy(), dtype=np.float64))
+        names = without_numbers(list(instance.skeleton.node_names))
+        yield Annotation(image, points, names, group=group, pixels=pixels)
 
 
 def _frame(path: Path, video: Any, number: int) -> tuple[str, str, Callable[[], Image] | None]:
