@@ -21,6 +21,7 @@ from pliant.fitting.method import (
     Schur,
     Wiberg,
     least_norm,
+    least_norm_of_two,
     quadratic,
     solve,
 )
@@ -473,6 +474,61 @@ class TestSafety:
         _, u = solve(GaussNewton(), model)
         assert np.all(np.isfinite(u))
         assert_allclose(u[0, :7], -u[0, 7:], atol=1e-6)
+
+    @pytest.mark.parametrize("strategy", [Schur(), Alternated(1, joint=True)], ids=str)
+    @pytest.mark.parametrize("cost", [SSD(), ProjectOut(0.0)], ids=str)
+    def test_modes_of_any_size_are_solved_for_in_both_directions(self, cost, strategy):
+        """A mode that moves pixels a thousandth as far has a step a thousand times as long, and no other changes."""
+        sizes = np.geomspace(1, 1e-3, 7)
+        world, unequal = World(4), World(4)
+        unequal.W = world.W * sizes
+        unequal.p = world.p / sizes
+        method = GaussNewton(strategy)
+        _, expected = solve(method, model_of(world, cost, Bidirectional(), "none")[0])
+        _, found = solve(method, model_of(unequal, cost, Bidirectional(), "none")[0])
+        assert_allclose(found[0] * np.tile(sizes, 2), expected[0], rtol=1e-5)
+
+    def test_directions_that_cancel_are_left_out_whatever_the_sizes_of_modes(self):
+        """Image and model all but agree, so that dp = dq says nothing: what they differ in is solved exactly."""
+        rng = np.random.default_rng(2)
+        sizes = np.geomspace(1, 1e-3, 5)
+        J, r = rng.normal(size=(60, 5)) * sizes, rng.normal(size=60)
+        K = np.concatenate([J + 1e-3 * sizes * rng.normal(size=J.shape), -J], axis=1)
+        u = -least_norm_of_two((K.T @ K)[None], (K.T @ r)[None])[0]
+        step = u[:5] - u[5:]
+        assert_allclose(step * sizes, -np.linalg.lstsq(J, r, rcond=None)[0] * sizes, atol=2e-3)
+        assert np.abs((u[:5] + u[5:]) * sizes).max() < 1e-2
+
+    @pytest.mark.parametrize("joint", [False, True])
+    @pytest.mark.parametrize("composition", [Inverse(), Bidirectional()], ids=str)
+    def test_alternation_leaves_out_what_changes_nothing_and_nothing_else(self, composition, joint):
+        """One mode moves no pixel, and one moves them a little: the first stays, the second is solved."""
+        world, faint = World(4), World(4)
+        world.W[..., 6] = 0
+        faint.W[..., 6] = 0
+        faint.W[..., 5] *= 1e-4
+        method = GaussNewton(Alternated(3, joint))
+        _, expected = solve(method, model_of(world, SSD(), composition, "none")[0])
+        _, found = solve(method, model_of(faint, SSD(), composition, "none")[0])
+        by_set = found[0].reshape(-1, 7)
+        assert_allclose(by_set[:, 6], 0)
+        assert_allclose(by_set * [1, 1, 1, 1, 1, 1e-4, 1], expected[0].reshape(-1, 7), rtol=1e-5, atol=1e-8)
+
+    def test_an_item_that_defeats_the_decomposition_is_lost_alone(self, monkeypatch):
+        """LAPACK may give up on a finite matrix, and does so for the whole batch."""
+        plain = np.linalg.eigh
+
+        def fussy(matrices):
+            if np.any(matrices == 13.0):
+                raise np.linalg.LinAlgError("Eigenvalues did not converge")
+            return plain(matrices)
+
+        monkeypatch.setattr(np.linalg, "eigh", fussy)
+        matrix = np.stack([np.diag([2.0, 4.0]), np.diag([13.0, 1.0]), np.array([[3.0, 1.0], [1.0, 2.0]])])
+        right = np.array([[2.0, 4.0], [1.0, 1.0], [5.0, 5.0]])
+        solution = least_norm(matrix, right)
+        assert_allclose(solution[[0, 2]], [[1, 1], [1, 2]])
+        assert np.isnan(solution[1]).all()
 
     @pytest.mark.parametrize("broken", [np.nan, np.inf, 1e308])
     def test_newton_safe_survives_an_item_that_is_broken(self, broken):

@@ -25,9 +25,9 @@ from pliant.kernels.system import System
 _SINGULAR = 1e-9
 """Eigenvalues below this share of the largest are taken for zero."""
 
-_ILL_CONDITIONED = 1e-3
-"""The same for bidirectional composition, where dp = dq changes nothing once image and model agree: half of the
-eigenvalues then vanish, and what is left of them is noise, of either sign for Newton's method."""
+_COMMON = 1e-3
+"""The same for bidirectional composition, in units of what dp and dq change by themselves: dp = dq changes nothing
+once image and model agree. What is left of these eigenvalues is noise, of either sign for Newton's method."""
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
 def _schur(model: Quadratic) -> tuple[Float64, Float64]:
     """Equations 48, 49 and 52: c eliminated, u solved, c found from it."""
     reduced, right = _without_appearance(model)
-    u = -least_norm(reduced, right, _ILL_CONDITIONED if model.blocks == 2 else _SINGULAR)
+    u = -(least_norm_of_two if model.blocks == 2 else least_norm)(reduced, right)
     return _given(model, u), u
 
 
@@ -289,8 +289,8 @@ def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Fl
             others = np.einsum("bkl,bl->bk", model.Huu[:, part], u)
             others -= np.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
             right = model.gu[:, part] + others + np.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
-            both = size > k // model.blocks
-            u[:, part] = -least_norm(model.Huu[:, part, part], right, _ILL_CONDITIONED if both else _SINGULAR)
+            solver = least_norm_of_two if size > k // model.blocks else least_norm
+            u[:, part] = -solver(model.Huu[:, part, part], right)
     return dc, u
 
 
@@ -326,6 +326,28 @@ def _reciprocals(values: Float64, singular: float) -> Float64:
     """One over each eigenvalue `(B, k)`, and zero for those below a share of the largest."""
     cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
     return np.divide(1.0, values, out=np.zeros_like(values), where=~(np.abs(values) <= cut))
+
+
+def least_norm_of_two(matrix: Float64, right: Float64) -> Float64:
+    """Solutions `(B, 2 n)` for dp and dq together, without the directions in which they cancel each other.
+
+    Those are told by how little of what dp and dq do one by one is left when both are done. The modes of a shape
+    may differ a thousandfold in what they change, so that the matrix alone cannot tell: it is compared with the
+    sum of its two diagonal blocks, which knows the modes and not how they cancel. With Gauss-Newton, any other
+    basis of the shape model has the same solution.
+    """
+    n = matrix.shape[-1] // 2
+    values, vectors = _eigh(matrix[:, :n, :n] + matrix[:, n:, n:])
+    # Newton's method may have either sign here as well: it is the size that makes the units.
+    sizes = np.abs(values)
+    cut = _SINGULAR * np.max(sizes, axis=-1, keepdims=True)
+    units = np.divide(1.0, np.sqrt(sizes), out=np.zeros_like(sizes), where=~(sizes <= cut))
+    one = vectors * units[:, None, :]
+    empty = np.zeros_like(one)
+    both = np.block([[one, empty], [empty, one]])
+    turned = np.swapaxes(both, -1, -2)
+    along = least_norm(turned @ matrix @ both, (turned @ right[:, :, None])[:, :, 0], _COMMON)
+    return np.asarray((both @ along[:, :, None])[:, :, 0])
 
 
 def _eigh(matrix: Float64) -> tuple[Float64, Float64]:
