@@ -13,6 +13,8 @@ from pliant.cli import app
 from pliant.data.annotation import Annotation
 from pliant.data.dataset import load_dataset
 from pliant.data.formats import formats, read_annotations, read_landmarks, write_annotations, write_landmarks
+from pliant.data.suspects import find_suspects
+from pliant.data.validation import validate
 
 POINTS = np.array([[10.125, 12], [50, 14.5], [52, 60], [8, 58], [30, 34]])
 
@@ -161,3 +163,77 @@ def test_wrong_words_get_a_sentence(folder, tmp_path, table_format):
     assert "no format has this ending" in refused(folder, tmp_path / "a.xyz")
     assert "there is no such folder or file" in refused(tmp_path / "nowhere", tmp_path / "a")
     assert convert(folder, tmp_path / "quiet", "--quiet").output == ""
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), OSError("full"), KeyboardInterrupt()])
+def test_a_failure_leaves_nothing_behind(error, folder, tmp_path, table_format, monkeypatch):
+    def write(path, annotations, convention):
+        path.write_text("half of it")
+        raise error
+
+    monkeypatch.setattr(formats()["table"], "write", write)
+    before = sorted(tmp_path.rglob("*"))
+    CliRunner().invoke(app, ["convert", str(folder), str(tmp_path / "new" / "deep" / "all.tab")])
+    assert sorted(tmp_path.rglob("*")) == before
+    (tmp_path / "all.tab").write_text("older")
+    CliRunner().invoke(app, ["convert", str(folder), str(tmp_path / "all.tab"), "--force"])
+    assert (tmp_path / "all.tab").read_text() == "older"
+
+
+def test_what_does_not_come_back_leaves_nothing_behind(folder, tmp_path, table_format, monkeypatch):
+    monkeypatch.setattr(formats()["table"], "read", lambda *_: [])
+    refused(folder, tmp_path / "all.tab")
+    assert not (tmp_path / "all.tab").exists()
+
+
+def test_a_stray_landmark_does_not_stop_tps(folder, tmp_path):
+    table = tmp_path / "all.csv"
+    convert(folder, table)
+    lines = table.read_text().splitlines()
+    lines[1] = ",".join([lines[1].split(",")[0], "-9", "5", *lines[1].split(",")[3:]])
+    table.write_text("\n".join(lines))
+    result = convert(table, tmp_path / "all.tps", code=3)
+    assert "landmarks 0 lie left of or below the image" in result.stderr
+    assert "choose csv" in result.stderr
+    first, *rest = read_annotations(tmp_path / "all.tps")
+    assert np.isnan(first.points[0]).all()
+    assert np.isfinite(first.points[1:]).all()
+    assert len(rest) == len(lines) - 2
+
+
+class TestNames:
+    @pytest.fixture
+    def table(self, tmp_path):
+        points = np.array([[1.0, 2], [30, 4], [5, 60]])
+        for number in range(5):
+            PIL.new("L", (70, 70)).save(tmp_path / f"{number}.png")
+            names = ("nose", "chin", "ear" if number != 3 else "Ear-1")
+            write_annotations(tmp_path / f"{number}.fcsv", [Annotation("", points + number, names)])
+        return tmp_path
+
+    def test_names_that_differ_are_refused(self, table, tmp_path):
+        sentence = refused(table, tmp_path / "all.json")
+        assert "names differ in 1 of 5 objects" in sentence
+        assert "3.png, landmark 2 is called 'Ear-1', where most call it 'ear'" in sentence
+        assert not (tmp_path / "all.json").exists()
+
+    @pytest.mark.parametrize(
+        ("option", "names"), [("usual", {("nose", "chin", "ear")}), ("a,b,c", {("a", "b", "c")})]
+    )
+    def test_names_are_chosen(self, option, names, table, tmp_path):
+        convert(table, tmp_path / "all.json", "--names", option)
+        assert {annotation.names for annotation in read_annotations(tmp_path / "all.json")} == names
+
+    def test_names_are_kept(self, table, tmp_path):
+        convert(table, tmp_path / "all.json", "--names", "keep")
+        assert len({annotation.names for annotation in read_annotations(tmp_path / "all.json")}) == 2
+
+    def test_too_few_names(self, table, tmp_path):
+        assert "has 3 landmarks, and 2 --names are given" in refused(
+            table, tmp_path / "a.json", "--names", "a,b"
+        )
+
+    def test_check_points_them_out(self, table):
+        (suspect,) = find_suspects(validate(load_dataset(table)), skip=["blank", "duplicate"])
+        assert (suspect.number, suspect.check) == (3, "names")
+        assert "'Ear-1'" in suspect.reason

@@ -28,7 +28,7 @@ def check(
         Path | None, typer.Option(help="Draw the most suspicious samples to this file (png, svg or pdf).")
     ] = None,
     skip: Annotated[
-        str, typer.Option(help="Checks to leave out: order, shape, size, rotation, blank, duplicate.")
+        str, typer.Option(help="Checks to leave out: order, shape, size, rotation, names, blank, duplicate.")
     ] = "",
     format: From = "",
     images: Images = None,

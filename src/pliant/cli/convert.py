@@ -15,7 +15,7 @@ from pliant.cli.options import AsJson, DryRun, Quiet
 from pliant.terminal import say, shortened
 
 if TYPE_CHECKING:
-    from pliant.data.annotation import Annotation
+    from pliant.data.annotation import Annotation, Convention
     from pliant.data.dataset import Sample
 
 _DRAWN = 24
@@ -43,6 +43,13 @@ def convert(
     preview: Annotated[
         Path | None, typer.Option(help=f"Draw up to {_DRAWN} of the converted samples to this file.")
     ] = None,
+    names: Annotated[
+        str,
+        typer.Option(
+            help="Where landmark names differ between files: 'usual' gives all the names of most, 'keep' leaves "
+            "them; or the names themselves, with commas."
+        ),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -80,6 +87,9 @@ def convert(
             if one.annotation.size is None
         ]
         read = [one for one in read if one.annotation.size is not None]
+    read, strayed = _without_strays(read, convention, to_format)
+    problems += strayed
+    read = _named(read, names, source)
     targets = _targets(read, output, module.EXTENSIONS[0]) if to_folder else {output: read} if read else {}
     _refuse(targets, source, samples, force)
     written: list[_Converted] = []
@@ -155,6 +165,55 @@ def _read(samples: Iterable[Sample], home: Path | None) -> tuple[list[_Converted
     return read, problems
 
 
+def _without_strays(
+    read: Sequence[_Converted], convention: Convention, to_format: str
+) -> tuple[list[_Converted], list[str]]:
+    """Landmarks where the format can have none are made missing, with a sentence for each object."""
+    import numpy as np
+
+    from pliant.data.validation import numbered
+
+    kept, sentences = [], []
+    for one in read:
+        strays = convention.unspeakable(one.annotation.points, one.annotation.size)
+        if strays.any():
+            points = np.where(strays[:, None], np.nan, one.annotation.points)
+            one = replace(one, annotation=replace(one.annotation, points=points))
+            sentences.append(
+                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} lie left of or below the image and "
+                f"are missing in the output, as {to_format} has none there: choose csv, which keeps them."
+            )
+        kept.append(one)
+    return kept, sentences
+
+
+def _named(read: Sequence[_Converted], names: str, source: str) -> list[_Converted]:
+    """The annotations with names as `--names` wants them; names that differ are refused without it."""
+    from pliant.data.objects import differing_names, usual_names
+
+    if names == "keep":
+        return list(read)
+    usual = usual_names([one.annotation for one in read])
+    if names and names != "usual":
+        usual = tuple(name.strip() for name in names.split(","))
+    differing = differing_names([one.annotation for one in read], usual)
+    if differing and not names:
+        first = next(iter(differing))
+        raise ValueError(
+            f"{source}: landmark names differ in {len(differing)} of {len(read)} objects. In "
+            f"{read[first].sample.name}, {differing[first]} --names usual gives all of them the names of most, in "
+            "the order of each file; --names keep leaves them."
+        )
+    renamed = []
+    for one in read:
+        if names and len(one.annotation.points) != len(usual):
+            raise ValueError(
+                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and {len(usual)} --names are given."
+            )
+        renamed.append(replace(one, annotation=replace(one.annotation, names=usual)) if names else one)
+    return renamed
+
+
 def _size(sample: Sample) -> tuple[int, int] | None:
     """Of the image, from its header, if it is there."""
     from pliant.data.images import ImageError, image_size
@@ -228,12 +287,34 @@ def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], for
 
 
 def _write(target: Path, some: Sequence[_Converted], to_format: str) -> tuple[list[_Converted], list[str]]:
-    """Write one file, read it again, and say what came back otherwise than it was."""
+    """Write one file, read it again, and say what came back otherwise; a failure leaves nothing behind."""
+    from contextlib import suppress
+    from tempfile import TemporaryDirectory
+
+    made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # In a folder of its own, as some formats write the name of the file into it.
+        with TemporaryDirectory(dir=target.parent, prefix=".converting-") as passing:
+            partial = Path(passing) / target.name
+            try:
+                outcome = _written(partial, some, to_format)
+            except (ValueError, OSError) as error:
+                raise ValueError(str(error).replace(str(partial), str(target))) from None
+            os.replace(partial, target)
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+    return outcome
+
+
+def _written(target: Path, some: Sequence[_Converted], to_format: str) -> tuple[list[_Converted], list[str]]:
     from pliant.data.formats import find_format, write_annotations
 
     module, convention = find_format(to_format)
     annotations = [one.annotation for one in some]
-    target.parent.mkdir(parents=True, exist_ok=True)
     write_annotations(target, annotations, to_format)
     sizes = {annotation.image: annotation.size for annotation in annotations}
     only = next(iter(sizes.values())) if len(sizes) == 1 else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.arrays import Float64, Floats, Image
 
@@ -44,13 +45,15 @@ class Convention:
     `first_pixel` is what the file calls the centre of its first pixel, in pixels: (0, 0) if it counts centres from
     0, (1, 1) if from 1, (0.5, 0.5) if it measures from the corner. The first pixel is at the top left, and at the
     bottom left if `y_up`. `unit` says whether numbers are pixels, or shares or percents of the width and height.
-    `reference` says where this is known from.
+    `negative_is_missing` says that no landmark can be left of or below the image. `reference` says where this is
+    known from.
     """
 
     reference: str
     first_pixel: tuple[float, float] = (0.0, 0.0)
     unit: Literal["pixels", "share", "percent"] = "pixels"
     y_up: bool = False
+    negative_is_missing: bool = False
 
     @property
     def needs_size(self) -> bool:
@@ -72,6 +75,12 @@ class Convention:
         if self.y_up:
             theirs[..., 1] = self._height(size) - 1 - theirs[..., 1]
         return np.asarray((theirs + self.first_pixel) / self._unit(size), dtype=np.float64)
+
+    def unspeakable(self, points: Floats, size: Size | None) -> NDArray[np.bool_]:
+        """Which of our points `(v, 2)` the file cannot hold, as their numbers there mean that they are missing."""
+        if not self.negative_is_missing:
+            return np.zeros(len(points), dtype=bool)
+        return np.asarray((self.to_theirs(points, size).round(5) < 0).any(axis=1))
 
     def _unit(self, size: Size | None) -> Float64:
         """How many pixels are one unit of the file, along x and y."""

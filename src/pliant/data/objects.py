@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -45,6 +46,39 @@ def names_seen(path: Path, annotations: Sequence[Annotation], format: str) -> tu
                 f"{path}: landmark {name} is missing in every object, and a file of {format} cannot say so."
             )
     return names
+
+
+def usual_names(annotations: Sequence[Annotation]) -> tuple[str, ...]:
+    """The names that most objects have, in their order."""
+    counts = Counter(annotation.names for annotation in annotations)
+    return counts.most_common(1)[0][0] if counts else ()
+
+
+def differing_names(annotations: Sequence[Annotation], usual: Sequence[str]) -> dict[int, str]:
+    """For each object that has as many landmarks as usual, or mostly the same, and other names: which, in words."""
+    found = {}
+    for number, annotation in enumerate(annotations):
+        names = annotation.names
+        alike = len(set(names) & set(usual)) > len(usual) / 2
+        if names == tuple(usual) or not (alike or len(annotation.points) == len(usual)):
+            continue
+        if not names or not usual:
+            found[number] = (
+                "landmarks have no names." if usual else "landmarks have names, and most have none."
+            )
+        elif len(names) != len(usual):
+            lacking, further = sorted(set(usual) - set(names)), sorted(set(names) - set(usual))
+            found[number] = (
+                f"there is no {', '.join(lacking[:3])}." if lacking else f"there is {further[0]} as well."
+            )
+        else:
+            index = next(
+                index for index, pair in enumerate(zip(names, usual, strict=True)) if pair[0] != pair[1]
+            )
+            found[number] = (
+                f"landmark {index} is called '{names[index]}', where most call it '{usual[index]}'."
+            )
+    return found
 
 
 def without_numbers(names: Sequence[str]) -> tuple[str, ...]:

@@ -11,19 +11,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from pliant.appearance.tones import as_grey
 from pliant.arrays import Float32, Float64
+from pliant.data.annotation import Annotation
 from pliant.data.dataset import Dataset, Sample
+from pliant.data.objects import differing_names, usual_names
 from pliant.data.validation import Validated, numbered
 from pliant.shape import align, generalised_procrustes, shape_size
 from pliant.shape.missing import complete
 from pliant.shape.pdm import similarity_vectors
 from pliant.threads import one_blas_thread
 
-CHECKS = ("order", "shape", "size", "rotation", "blank", "duplicate")
+CHECKS = ("order", "shape", "size", "rotation", "names", "blank", "duplicate")
 
 FEWEST = 20
 """So many samples tell what is usual; among fewer, images alone are looked at."""
@@ -87,6 +90,8 @@ def find_suspects(
                 found += _shape(valid.dataset, shapes, known, {suspect.number for suspect in disordered})
         found += [*_size(valid.dataset, shapes), *_rotation(valid.dataset, shapes, mean)]
         found = [suspect for suspect in found if suspect.check not in skip]
+    if "names" not in skip:
+        found += _names(valid.dataset)
     if "blank" not in skip or "duplicate" not in skip:
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             pictures = []
@@ -99,6 +104,19 @@ def find_suspects(
         if "duplicate" not in skip:
             found += _duplicates(valid.dataset, thumbnails)
     return sorted(found, key=lambda suspect: -suspect.severity)
+
+
+def _names(dataset: Dataset) -> Iterator[Suspect]:
+    """Landmarks that are called otherwise than in most samples: they are told apart by their order alone."""
+    known = [
+        (number, sample.annotation())
+        for number, sample in enumerate(dataset)
+        if isinstance(sample.points_source, (Path, str, Annotation))
+    ]
+    annotations = [annotation for _, annotation in known]
+    for index, reason in differing_names(annotations, usual_names(annotations)).items():
+        number = known[index][0]
+        yield Suspect(number, dataset[number].name, "names", reason, 1.0)
 
 
 def _order(dataset: Dataset, shapes: Float64, mean: Float64) -> Iterator[Suspect]:

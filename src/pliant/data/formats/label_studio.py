@@ -73,7 +73,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     for image, size, named, box in objects:
         points = convention.to_ours(points_by_name(named, names), size)
         if box is not None:
-            box = (box.reshape(2, 2) * size / 100.0).ravel() - 0.5
+            with np.errstate(over="ignore", invalid="ignore"):
+                box = (box.reshape(2, 2) * size / 100.0).ravel() - 0.5
         annotations.append(Annotation(image, points, without_numbers(names), box, size))
     return annotations
 

@@ -32,11 +32,13 @@ CONVENTION = Convention(
     "and ml-morph turn its y into height - y from the top",
     first_pixel=(0.0, 1.0),
     y_up=True,
+    negative_is_missing=True,
 )
 VARIANTS: Mapping[str, Convention] = {
     "height-1": Convention(
         reference="tools that flip pixel indices: y is height - 1 - y from the top, the lowest row being 0",
         y_up=True,
+        negative_is_missing=True,
     )
 }
 
@@ -59,11 +61,17 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     def finish() -> None:
         if not points:
             return
-        if not image:
+        try:
+            # A single specimen without a name is that of the image beside the file.
+            size = sizes(image) if image or (not annotations and at >= len(lines)) else None
+        except ValueError:
+            if image:
+                raise
+            size = None
+        if size is None:
             raise ValueError(
                 f"{path}, line {start}: this specimen has no IMAGE=, and without its height nothing is known of y."
             )
-        size = sizes(image)
         annotations.append(Annotation(image, convention.to_ours(np.array(points), size), size=size))
 
     while at < len(lines):
@@ -103,7 +111,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     for number, annotation in enumerate(annotations):
         theirs = convention.to_theirs(annotation.points, annotation.size)
         missing = np.isnan(annotation.points).any(axis=1)
-        outside = np.flatnonzero(~missing & (theirs.round(5) < 0).any(axis=1))
+        outside = np.flatnonzero(~missing & convention.unspeakable(annotation.points, annotation.size))
         if len(outside):
             raise ValueError(
                 f"{path}: landmark {outside[0]} of {annotation.image} lies left of or below the image, and a "
