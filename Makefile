@@ -43,6 +43,7 @@ experiments: $(READY)  ## repeat docs/results on the images in ../shared/data, w
 	@test -d ../shared/data || { echo "the images are not here: ../shared/data"; exit 1; }
 	$(BIN)/pliant experiment all --settings docs/results/experiments.toml --reference ../shared/reference -o experiments
 	$(BIN)/pliant experiment algorithms --settings docs/results/tuned.toml -o experiments/tuned
+	$(BIN)/pliant experiment algorithms --settings docs/results/wiberg.toml -o experiments/wiberg
 	$(BIN)/pliant experiment composition --settings docs/results/splines.toml -o experiments/splines
 
 pictures: $(READY)  ## redraw the pictures of the docs

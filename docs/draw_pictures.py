@@ -101,6 +101,32 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
     save(plots.plot_uncertainty(image, result.points, result.covariance), "uncertainty.jpg", 70)
 
 
+def draw_exemplars(model: pliant.Model) -> None:
+    """What the paper's pictures of starts, sampled pixels and fits show."""
+    made = faces(6, seed=3)
+    images, truths = [sample.image() for sample in made], [sample.points() for sample in made]
+    begun = {
+        f"{noise:.1%}": [
+            perturbed(model, truth, noise, np.random.default_rng(k)) for k, truth in enumerate(truths)
+        ]
+        for noise in (0, 0.025, 0.05, 0.075, 0.1)
+    }
+    two = {noise: some[:2] for noise, some in begun.items()}
+    save(plots.plot_starts(images[:2], two, truths[:2]), "starts.jpg")
+    frame = model.levels[-1].motion.frame
+    shares = {f"{share:.0%}": frame.sample(share) for share in (1, 0.5, 0.25, 0.12)}
+    save(plots.plot_sampling(frame, shares), "sampling.png", 100)
+    found = {
+        name: [fit.points for fit in pliant.fit(model, images, begun["5.0%"], algorithm=name)]
+        for name in ("ssd-asy-gn-sch", "po-asy-gn")
+    }
+    titles = {
+        name: [f"{normalised_error(a, b, EVERY):.4f}" for a, b in zip(some, truths, strict=True)]
+        for name, some in found.items()
+    }
+    save(plots.plot_exemplars(images, found, truths, titles), "exemplars.jpg")
+
+
 def draw_confidence(model: pliant.Model, count: int = 100) -> None:
     """Other faces, from starts of which some are hopeless."""
     made = faces(count, seed=2)
@@ -125,6 +151,7 @@ def main() -> None:
     model = pliant.calibrate(pliant.train(dataset), dataset)
     draw_model(model)
     draw_fits(model)
+    draw_exemplars(model)
     draw_confidence(model)
 
 

@@ -16,6 +16,7 @@ from pliant.experiments.run import Data, name_trials
 from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.experiments.trial import Training, Trial, trial_from
 from pliant.fitting.algorithm import catalogue
+from pliant.fitting.fitter import DEFAULT_ALGORITHM
 from pliant.progress import Progress
 
 SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
@@ -44,11 +45,12 @@ SETS = {"train": ("a",), "test": ("b", "c")}
 
 
 class TestPlans:
-    def test_all_31_in_the_papers_six_groups(self):
+    def test_all_31_in_the_papers_six_groups_and_the_default(self):
         trials = algorithms.plan(algorithms.Settings(**SETS))
-        assert [trial.algorithm for trial in trials] == [entry.name for entry in catalogue()]
+        names = [trial.algorithm for trial in trials]
+        assert names == [*(entry.name for entry in catalogue()), DEFAULT_ALGORITHM]
         assert Counter(trial.group for trial in trials) == {
-            "SSD Gauss-Newton": 8,
+            "SSD Gauss-Newton": 9,
             "SSD Newton": 8,
             "SSD Wiberg": 4,
             "Project-out Gauss-Newton": 5,
@@ -221,6 +223,7 @@ class TestRuns:
             assert [len(level) for level in row["costs"]] == [len(level) for level in row["errors"]]
             assert len(row["costs"][0]) <= 4
             assert len(row["landmark_errors"]) == 68
+            assert np.shape(row["found"]) == (2 * 68,)
             assert row["errors"][-1][-1] == pytest.approx(row["error"], abs=1e-6)
             assert row["errors"][0][0] == pytest.approx(row["start_error"], abs=0.02)
             assert np.mean(row["landmark_errors"]) == pytest.approx(row["error"])

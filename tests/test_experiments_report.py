@@ -1,7 +1,9 @@
 """What experiments report: intervals, paired tests, tables, figures and the page, from rows alone."""
 
 import csv
+import re
 import shutil
+from base64 import b64encode
 
 import numpy as np
 import pytest
@@ -15,6 +17,7 @@ from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference,
 from pliant.experiments.rows import Fits
 from pliant.experiments.settings import read_file
 from pliant.experiments.statistics import by_image, compare, holm, summary
+from pliant.fitting.fitter import DEFAULT_ALGORITHM
 from pliant.metrics import summarise
 
 COLUMNS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "note"]
@@ -44,6 +47,7 @@ def fits_of(errors, images, starts=None):
         start_errors=errors,
         statuses=np.full(len(errors), "converged"),
         seconds=errors,
+        done=np.zeros((len(errors), 0)),
         costs=(),
         courses=(),
     )
@@ -140,6 +144,54 @@ class TestStatistics:
         ]
         assert algorithms.pairs_of(["po-asy-gn"]) == []
 
+    def test_the_default_leaves_the_papers_pairs_as_they_are(self):
+        names = ["ssd-for-gn-sch", "ssd-for-gn-alt", "ssd-for-w"]
+        assert algorithms.pairs_of([*names, DEFAULT_ALGORITHM]) == algorithms.pairs_of(names)
+
+
+class TestConclusion:
+    """Which algorithm is best, and whether that is more than chance."""
+
+    def fits(self, rng, **shifts):
+        """Errors of 90 images, each label with its own shift and a little noise of its own."""
+        errors, images = rng.uniform(0.01, 0.04, 90), [str(k) for k in range(90)]
+        names = {"default": DEFAULT_ALGORITHM, "first": "po-asy-gn", "second": "po-inv-gn"}
+        return {
+            names[name]: fits_of(errors + shift + rng.normal(0, 0.001, 90), images)
+            for name, shift in shifts.items()
+        }
+
+    def test_a_real_difference_to_the_default(self, rng):
+        fits = self.fits(rng, default=0, first=-0.002, second=0.001)
+        said = algorithms.conclusion(fits)
+        best = fits["po-asy-gn"].errors
+        assert said.startswith(f"Best for these images: po-asy-gn, with a mean error of {best.mean():.4f}")
+        assert f"{np.mean(best < 0.02):.1%} of the fits below 0.02" in said
+        assert f"The default {DEFAULT_ALGORITHM} has a mean error of" in said
+        assert "more than chance. Image by image" in said
+        assert "for 2 comparisons" in said
+        assert re.search(r"are -0\.00\d+ in the median", said)
+
+    def test_a_difference_within_the_noise(self, rng):
+        said = algorithms.conclusion(self.fits(rng, default=0, first=-0.00002))
+        assert "within the noise" in said
+
+    def test_the_default_is_compared_with_the_next_best(self, rng):
+        said = algorithms.conclusion(self.fits(rng, default=-0.003, first=0, second=0.003))
+        assert said.startswith(f"Best for these images: {DEFAULT_ALGORITHM}")
+        assert "That is the default; next comes po-asy-gn with" in said
+        said = algorithms.conclusion(self.fits(rng, first=0, second=0.003))
+        assert "Next comes po-inv-gn with" in said
+        assert "default" not in said
+        assert algorithms.conclusion(self.fits(rng, first=0)).count(".") == 6
+
+    def test_a_mean_that_a_few_lost_fits_decide(self, rng):
+        fits = self.fits(rng, default=-0.001, first=0)
+        fits[DEFAULT_ALGORITHM].errors[:9] = 0.5
+        said = algorithms.conclusion(fits)
+        assert said.startswith("Best for these images: po-asy-gn")
+        assert "at most images the other is better" in said
+
 
 @pytest.fixture(scope="module")
 def world(face_folders):
@@ -217,6 +269,47 @@ class TestReports:
         assert "1680" in page
         for experiment in EXPERIMENTS.values():
             assert experiment.TITLE.replace("'", "&#x27;") in page
+
+    def test_the_last_word_is_which_algorithm_is_best(self, done, world, command):
+        words = ("-o", done, "--reference", world, "--others", world / "others.csv")
+        said = command("experiment", "report", *words).out
+        means = {row["algorithm"]: float(row["mean"]) for row in read(done / "algorithms.csv")}
+        best = min(means, key=lambda name: means[name])
+        assert (
+            f"Best for these images: {best}, with a mean error of {means[best]:.4f}" in said.splitlines()[-1]
+        )
+        assert f"Best for these images: {best}," in (done / "report.html").read_text()
+        against = read(done / "algorithms_default.csv")
+        assert {row["first"] for row in against} == {DEFAULT_ALGORITHM}
+        assert len(against) == 31
+
+    def test_pictures_of_the_images_are_kept_and_shown(self, done):
+        """Starts by noise, sampled pixels and exemplar fits, as the paper has them."""
+        kept = {path.name: path.read_bytes() for path in (done / "pictures").iterdir()}
+        kinds = ("starts-0-0.05-0.1.png", "pixels-1-0.25.png", "fits.png", "fits.png")
+        assert len(kept) == len(kinds)
+        assert {name.split("-", 1)[1] for name in kept} == set(kinds)
+        page = (done / "report.html").read_text()
+        for content in kept.values():
+            assert b64encode(content).decode() in page
+        assert "Where fits begin" in page
+
+    def test_times_say_how_many_iterations_there_were(self, done):
+        rows = read(done / "sampling_times.csv")
+        every = parquet.read_table(done / "rows").to_pylist()
+        for row in rows:
+            mine = [
+                one["costs"]
+                for one in every
+                if (one["algorithm"], sum(one["iterations"]), one["sampling"])
+                == (row["algorithm"], int(row["iterations_at_most"]), float(row["sampling"]))
+                and one["folds"] == 0
+                and one["noise"] in (0, 0.05, 0.1)
+            ]
+            means = [np.mean([len(one[level]) - 1 for one in mine if len(one) > level]) for level in (0, 1)]
+            assert [float(part) for part in row["iterations_done"].split(" + ")] == pytest.approx(
+                means, abs=0.06
+            )
 
     def test_others_stand_beside(self, done):
         theirs = [row for row in read(done / "transfer.csv") if row["method"] == "Theirs"]

@@ -55,6 +55,15 @@ FIGURES = {
     "best": lambda t: plots.plot_best_median_worst(
         t.images, t.points, t.truths, names=["a" * 40, "b", "c", "d"]
     ),
+    "starts": lambda t: plots.plot_starts(
+        t.images, {ODD_NAME: t.truths, "5 %": [fit.start for fit in t.fits]}, t.truths
+    ),
+    "sampling": lambda t: plots.plot_sampling(
+        t.model.levels[-1].motion.frame, {"100 %": None, "25 %": t.model.levels[-1].motion.frame.sample(0.25)}
+    ),
+    "exemplars": lambda t: plots.plot_exemplars(
+        t.images, {"a": t.points, "b": t.truths}, t.truths, {"a": [ODD_NAME] * 4, "b": ["x"] * 4}, columns=3
+    ),
     "reliability": lambda t: plots.plot_reliability(np.linspace(0, 1, 20), np.arange(20) > 8),
     "roc": lambda t: plots.plot_roc(np.linspace(0, 1, 20), np.arange(20) % 3 == 0),
     "courses": lambda t: plots.plot_courses({"a": np.linspace(1, 0, 9)}, y="error", changes=(4,)),

@@ -39,11 +39,11 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="algorithms: all 31. rho: weights of the project-out cost. alpha: asymmetric composition. "
-            "sampling: fewer pixels and iterations, farther starts. transfer: each test folder by itself. "
-            "objects: cross-validation of each training folder. newton: the sign and the share of the curvature. "
-            "composition: exact or not, with a prior or without, affine or splines. all: these eight. report: draw "
-            "again what is in the output folder.",
+            help="algorithms: all 31 and the default, and which is best for these images. rho: weights of the "
+            "project-out cost. alpha: asymmetric composition. sampling: fewer pixels and iterations, farther "
+            "starts. transfer: each test folder by itself. objects: cross-validation of each training folder. "
+            "newton: the sign and the share of the curvature. composition: exact or not, with a prior or without, "
+            "affine or splines. all: these eight. report: draw again what is in the output folder.",
         ),
     ],
     train: Annotated[
@@ -143,12 +143,14 @@ def experiment(
         if not quiet:
             announce_compiling()
         _conduct(output, wanted, jobs, skip_invalid, quiet)
-    written, unfinished = draw(output, reference, others)
+    drawn = draw(output, reference, others)
     if not quiet:
-        say(f"wrote {written[0]}, and {len(written) - 1} tables and figures beside it")
-    if unfinished:
+        say(f"wrote {drawn.written[0]}, and {len(drawn.written) - 1} tables and figures beside it")
+        for sentence in drawn.conclusions:
+            say(sentence)
+    if drawn.unfinished:
         say(
-            f"not drawn, because rows are missing: {', '.join(unfinished)}. Run them again: they go on.",
+            f"not drawn, because rows are missing: {', '.join(drawn.unfinished)}. Run them again: they go on.",
             colour="yellow",
             error=True,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from pliant.experiments import (
     findings,
     newton,
     objects,
+    pictures,
     rho,
     rows,
     sampling,
@@ -86,14 +87,17 @@ def conduct(
         data = Data(jobs or cores(), bar, skip_invalid)
         for name, settings in wanted.items():
             named = name_trials(EXPERIMENTS[name].plan(settings), data)
+            shown = pictures.planned(name, named)
             folder.mkdir(parents=True, exist_ok=True)
             content = {
                 "experiment": name,
                 "settings": asdict(settings),
+                "pictures": [{"file": picture.file, "caption": picture.caption} for picture in shown],
                 "trials": [{"rows": rows_name, **asdict(trial)} for trial, rows_name in named],
             }
             plan_of(folder, name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
             run(folder, missing(folder, named), data, jobs)
+            pictures.draw_missing(folder, shown, data, jobs)
 
 
 def plan_of(folder: Path, name: str) -> Path:
@@ -101,10 +105,17 @@ def plan_of(folder: Path, name: str) -> Path:
     return folder / f"{name}.json"
 
 
-def draw(
-    folder: Path, reference: Path | None = None, others: Path | None = None
-) -> tuple[list[Path], list[str]]:
-    """Draw the report of a folder from its rows alone: the files written, and experiments that are not complete."""
+@dataclass(frozen=True)
+class Drawn:
+    """The files of a report, what its experiments conclude, and those that are not complete."""
+
+    written: list[Path]
+    conclusions: list[str]
+    unfinished: list[str]
+
+
+def draw(folder: Path, reference: Path | None = None, others: Path | None = None) -> Drawn:
+    """Draw the report of a folder from its rows alone."""
     found: dict[str, Findings] = {}
     unfinished: list[str] = []
     paper, runtimes = read_reference(reference)
@@ -127,10 +138,12 @@ def draw(
             others=read_others(others),
         )
         drawn = experiment.report(study)
-        found[name] = replace(drawn, parts=[study.about(), *drawn.parts], settings=content["settings"])
+        parts = [study.about(), *drawn.parts, *pictures.drawn(folder, content.get("pictures", []))]
+        found[name] = replace(drawn, parts=parts, settings=content["settings"])
     if not found:
         raise ValueError(f"{folder}: there is no finished experiment here to draw.")
-    return findings.write(folder, found), unfinished
+    conclusions = [one.conclusion for one in found.values() if one.conclusion]
+    return Drawn(findings.write(folder, found), conclusions, unfinished)
 
 
 def read_reference(

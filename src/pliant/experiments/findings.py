@@ -94,18 +94,27 @@ class Drawing:
     caption: str
 
 
-Part = str | Table | Drawing
+@dataclass(frozen=True)
+class Photograph:
+    """A picture of the user's own images for the page: a PNG file's content, there already."""
+
+    content: bytes
+    caption: str
+
+
+Part = str | Table | Drawing | Photograph
 
 
 @dataclass(frozen=True)
 class Findings:
     """The parts of one experiment's report, in the order of reading: sentences, tables and drawings.
 
-    The page ends with the `settings`.
+    The page ends with the `conclusion`, which is what the command says as well, and the `settings`.
     """
 
     title: str
     parts: Sequence[Part]
+    conclusion: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -196,8 +205,11 @@ def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
                 drawn = report.rendered(part.figure, "svg")
                 written[-1].write_bytes(drawn)
                 parts += [report.picture(drawn, part.caption), report.paragraph(part.caption)]
+            elif isinstance(part, Photograph):
+                parts += [report.picture(part.content, part.caption), report.paragraph(part.caption)]
             else:
                 parts += [report.paragraph(part)]
+        parts += [report.paragraph(found.conclusion)] if found.conclusion else []
         parts.append(report.value_table(found.settings))
         sections.append(report.Section(f"{found.title} ({name})", parts))
     page = folder / "report.html"

@@ -53,6 +53,7 @@ _COLUMNS = {
     "error": "float64",
     "start_error": "float64",
     "landmark_errors": "numbers",
+    "found": "short numbers",
     "cost": "float64",
     "costs": "levels",
     "errors": "levels",
@@ -60,7 +61,8 @@ _COLUMNS = {
 }
 """The columns and their types; `numbers` is a list, and `levels` a list of lists: iterations at each level.
 
-`number` is that of the image in its set. Of all these, `seconds` alone is not decided by the settings.
+`found` are the landmarks, x and y in turn, in float32. `number` is that of the image in its set. Of all these,
+`seconds` alone is not decided by the settings.
 """
 
 
@@ -70,7 +72,8 @@ class Fits:
 
     `images (k,)` are names that are the same for all labels. `costs` and `courses` have an array
     `(k, iterations + 1)` for each level: the cost over the first one, and the error; a fit that ended early stays
-    where it was. A level that was not reached has nan for its costs.
+    where it was. A level that was not reached has nan for its costs. `done (k, levels)` are the iterations that
+    there were at each level.
     """
 
     images: NDArray[np.str_]
@@ -79,6 +82,7 @@ class Fits:
     start_errors: Float64
     statuses: NDArray[np.str_]
     seconds: Float64
+    done: Float64
     costs: tuple[Float64, ...]
     courses: tuple[Float64, ...]
 
@@ -134,6 +138,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         "int32": pa.int32(),
         "float64": pa.float64(),
         "numbers": pa.list_(pa.float64()),
+        "short numbers": pa.list_(pa.float32()),
         "levels": pa.list_(pa.list_(pa.float64())),
     }
     schema = pa.schema([(name, types[kind]) for name, kind in _COLUMNS.items()])
@@ -171,9 +176,31 @@ def read_fits(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
         start_errors=np.array([row["start_error"] for row in rows]),
         statuses=np.array([row["status"] for row in rows], dtype=np.str_),
         seconds=np.array([row["seconds"] for row in rows]),
+        done=np.array([_done(row["costs"], len(lengths)) for row in rows]),
         costs=tuple(level / level[:, :1] for level in costs),
         courses=tuple(_course(rows, "errors", level, length) for level, length in enumerate(lengths)),
     )
+
+
+def read_points(folder: Path, trials: Sequence[tuple[Trial, str]]) -> dict[int, Float64]:
+    """The landmarks `(v, 2)` that the first starts of trials ended at, by the number of the image.
+
+    Empty if the rows are of an earlier version, which did not keep them.
+    """
+    from pyarrow import parquet
+
+    found: dict[int, Float64] = {}
+    for _, name in trials:
+        path = file_of(folder, name, 0)
+        if "found" in parquet.read_schema(path).names:
+            for row in parquet.read_table(path, columns=["number", "found"]).to_pylist():
+                found[row["number"]] = np.asarray(row["found"], dtype=np.float64).reshape(-1, 2)
+    return found
+
+
+def _done(costs: list[list[float]], levels: int) -> list[int]:
+    """Iterations at each level; none at those that were not reached."""
+    return [max(len(costs[level]) - 1, 0) if level < len(costs) else 0 for level in range(levels)]
 
 
 def _course(rows: list[dict[str, Any]], column: str, level: int, length: int) -> Float64:

@@ -66,6 +66,7 @@ class Data:
     jobs: int
     bar: Progress
     skip_invalid: bool = False
+    _model: tuple[Training, Model] | None = None
     _sets: dict[tuple[tuple[str, ...], str, str, str], Annotated] = field(default_factory=dict)
 
     def whole(self, sets: tuple[str, ...], training: Training, part: str) -> Annotated:
@@ -78,6 +79,12 @@ class Data:
             every = np.arange(len(samples), dtype=np.int32)
             self._sets[key] = Annotated(samples, truths, every, "").only(every)
         return self._sets[key]
+
+    def model(self, training: Training, jobs: int | None) -> Model:
+        """The model of a training; the last one is kept."""
+        if self._model is None or self._model[0] != training:
+            self._model = training, train_model(training, self, jobs)
+        return self._model[1]
 
     def training(self, training: Training) -> Annotated:
         """What a model learns from."""
@@ -133,14 +140,10 @@ def run(
     jobs: int | None = None,
 ) -> None:
     """Train, fit and write what is left."""
-    model: Model | None = None
-    learned: Training | None = None
     advance = data.bar.start("fitting", sum(len(data.test(trial).samples) * len(ks) for trial, _, ks in left))
     for trial, name, starts in left:
-        if model is None or trial.training != learned:
-            model, learned = train_model(trial.training, data, jobs), trial.training
         fitter = make_fitter(
-            model,
+            data.model(trial.training, jobs),
             algorithm=trial.algorithm,
             iterations=trial.iterations,
             sampling=trial.sampling,
@@ -219,6 +222,7 @@ def _outcome(fit: FitResult, start: Float64, truth: Float64, subset: Int32) -> d
         "reason": fit.reason,
         "error": normalised_error(start if fit.status is Status.FAILED else fit.points, truth, subset),
         "start_error": normalised_error(start, truth, subset),
+        "found": fit.points.ravel().tolist(),
         "landmark_errors": (np.linalg.norm(fit.points - truth, axis=-1) / size).tolist(),
         "cost": fit.cost,
         "costs": [level.costs.tolist() for level in fit.trace],
