@@ -124,6 +124,25 @@ class TestDetectors:
         [found] = haar_face((large / 255 * peak).astype(kind))[:1]
         assert_allclose(found, 3 * (small + 0.5) - 0.5, atol=0.1 * (small[2] - small[0]) * 3)
 
+    def test_training_looks_for_small_faces_only_where_there_is_no_large_one(
+        self, dataset, model, monkeypatch
+    ):
+        """It wants the first box alone, and most of the time would go into small faces."""
+        from pliant import detectors
+
+        first = [haar_face(sample.image())[:1] for sample in dataset]
+        searched = []
+        plain = detectors._faces
+        monkeypatch.setattr(
+            detectors, "_faces", lambda image, least: searched.append(least) or plain(image, least)
+        )
+        for sample, box in zip(dataset, first, strict=True):
+            assert_allclose(detectors._largest_face(sample.image()), box, atol=2)
+        searched.clear()
+        shapes = np.array([sample.points() for sample in dataset])
+        learn_placements(list(dataset), shapes, model.levels[-1].shape.mean)
+        assert searched.count(detectors._SMALLEST_FACE) < len(dataset) / 2
+
     def test_nothing_is_found_in_nothing(self):
         assert haar_face(np.zeros((50, 60), dtype=np.uint8)).shape == (0, 4)
 
