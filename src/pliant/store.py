@@ -261,6 +261,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
                 "motion": level.motion.name,
                 "features": level.features,
                 "channels": level.channels,
+                "colour": level.colour,
                 "shape": {"total_variance": shape.total_variance, "rank": shape.rank},
                 "appearance": keep_pca(f"levels.{number}.appearance", level.appearance),
             }
@@ -335,7 +336,11 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         channels = operator.index(level["channels"])
         appearance = pca(f"levels.{number}.appearance", len(mesh.pixels) * channels, level["appearance"])
         motion = MOTIONS[level["motion"]](mesh)
-        whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance)
+        # Files that are older than colour have none.
+        colour = level.get("colour", False)
+        if not isinstance(colour, bool):
+            raise TypeError(f"colour = {colour!r} is neither true nor false")
+        whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance, colour)
         slopes, m = f"levels.{number}.appearance.basis_slopes", appearance.modes
         if slopes in arrays:
             whole = whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))

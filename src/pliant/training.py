@@ -56,6 +56,7 @@ class Settings:
     motion: str
     mirror: bool | tuple[tuple[int, ...], ...]
     missing: Missing
+    colour: bool
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,7 @@ def train(
     shape_modes: Modes | Sequence[Modes] = (3, 12),
     appearance_variance: Modes | Sequence[Modes] = 0.75,
     features: str = "dsift",
+    colour: bool = False,
     motion: str = "piecewise-affine",
     triangles: Sequence[Sequence[int]] | Int32 | None = None,
     mirror: bool | Sequence[Sequence[int]] = False,
@@ -90,7 +92,8 @@ def train(
 
     `size` is how many pixels the object measures (mean of height and width of its landmarks) at scale
     1, and `scales` are the levels from coarse to fine. `shape_modes` and `appearance_variance`, one for
-    all levels or one each, are counts of modes (int) or shares of the variance (float). `triangles`
+    all levels or one each, are counts of modes (int) or shares of the variance (float). With `colour`, features
+    see colour where it changes more than brightness, in as many channels (`docs/features.md`). `triangles`
     replaces the Delaunay triangulation of the mean shape. `mirror` adds a mirrored copy of each sample: give
     the pairs of landmarks that change places in a mirror, or True to have them found. `missing="complete"`
     accepts samples that lack landmarks (nan), and fills these in from the others. `skip_invalid` warns
@@ -103,6 +106,12 @@ def train(
     """
     settings = _settings(size, scales, shape_modes, appearance_variance, features, motion, mirror, missing)
     feature = find_feature(features)
+    if colour and not feature.colour:
+        raise ValueError(
+            f"the feature '{features}' sees grey alone: train in colour with gradient, igo or dsift, or with one "
+            "of your own that was registered with colour=True."
+        )
+    settings = replace(settings, colour=bool(colour))
     workers = jobs or cores()
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))
@@ -131,7 +140,7 @@ def train(
         dimensions.append(len(drawn.frame.pixels) * channels)
         collected = _accumulators(dimensions, len(valid.dataset), memory_gb)
         step = bar.start("sampling images", len(valid.dataset))
-        for vectors in _all_vectors(valid, blanks, feature, drawn, channels, workers):
+        for vectors in _all_vectors(valid, blanks, feature, drawn, channels, workers, colour):
             for accumulator, vector in zip(collected, vectors, strict=True):
                 accumulator.add(vector)
             step()
@@ -146,7 +155,9 @@ def train(
         step = bar.start("slopes of the basis", len(blanks))
         levels = []
         for blank, appearance in zip(blanks, appearances, strict=True):
-            level = Level(blank.scale, blank.shape, blank.motion, features, feature.channels, appearance)
+            level = Level(
+                blank.scale, blank.shape, blank.motion, features, feature.channels, appearance, bool(colour)
+            )
             if isinstance(level.motion, PiecewiseAffine):
                 level = level.with_basis_slopes(basis_slopes(level, workers))
             levels.append(level)
@@ -213,6 +224,7 @@ def _settings(
         motion=motion,
         mirror=mirror if isinstance(mirror, bool) else tuple(tuple(map(int, pair)) for pair in mirror),
         missing=missing,
+        colour=False,
     )
 
 
@@ -268,9 +280,10 @@ def _all_vectors(
     drawn: PiecewiseAffine,
     channels: int,
     workers: int,
+    colour: bool,
 ) -> Iterator[list[Float32]]:
     """The appearance vectors of every sample, in order, sampled by `workers` threads a few samples ahead."""
-    work = partial(_vectors, blanks=blanks, feature=feature, drawn=drawn, channels=channels)
+    work = partial(_vectors, blanks=blanks, feature=feature, drawn=drawn, channels=channels, colour=colour)
     with ThreadPoolExecutor(max_workers=workers) as pool:
         ahead: deque[Future[list[Float32]]] = deque()
         for sample, points in zip(valid.dataset, valid.points, strict=True):
@@ -289,12 +302,14 @@ def _vectors(
     feature: Feature,
     drawn: PiecewiseAffine,
     channels: int,
+    colour: bool,
 ) -> list[Float32]:
     """One vector of f · c values for each level, and one for the texture."""
     image = sample.image()
     vectors = []
     for blank in blanks:
-        seen = feature_view(image, points, scale_to_frame(blank.shape.mean, points), feature)
+        scale = scale_to_frame(blank.shape.mean, points)
+        seen = feature_view(image, points, scale, feature, colour=colour)
         vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
     vectors.append(sample_texture(image, points, drawn, channels))
     return vectors

@@ -1,6 +1,7 @@
-"""Features: plain functions from a grey image to channels, by name.
+"""Features: plain functions from an image to channels, by name.
 
-Each takes `(h, w)` float32 from 0 to 1 and returns `(h, w, c)` float32. `docs/features.md` shows them.
+Each takes a grey image `(h, w)`, float32 from 0 to 1, and returns `(h, w, c)` float32. Some take colour `(h, w, 3)`
+as well, and return as many channels for it. `docs/features.md` shows them.
 """
 
 from __future__ import annotations
@@ -21,21 +22,23 @@ from pliant.compiled import compiled
 class Feature:
     """A named feature with its number of channels.
 
-    `reach` is how many pixels around a pixel have a say in its value: views are that much wider.
+    `reach` is how many pixels around a pixel have a say in its value: views are that much wider. `colour` says
+    whether it can see colour.
     """
 
     name: str
     channels: int
     reach: int
     function: Callable[[Float32], Float32]
+    colour: bool = False
 
-    def compute(self, grey: Float32) -> Float32:
-        """Channels `(h, w, c)` of a grey image `(h, w)`, checked: users write features too."""
-        values = np.ascontiguousarray(self.function(np.ascontiguousarray(grey)), dtype=np.float32)
-        if values.shape != (*grey.shape, self.channels):
+    def compute(self, image: Float32) -> Float32:
+        """Channels `(h, w, c)` of an image `(h, w)` or `(h, w, 3)`, checked: users write features too."""
+        values = np.ascontiguousarray(self.function(np.ascontiguousarray(image)), dtype=np.float32)
+        if values.shape != (*image.shape[:2], self.channels):
             raise ValueError(
-                f"feature '{self.name}' must return {(*grey.shape, self.channels)} for an image of "
-                f"{grey.shape}, but returned {values.shape}."
+                f"feature '{self.name}' must return {(*image.shape[:2], self.channels)} for an image of "
+                f"{image.shape}, but returned {values.shape}."
             )
         return values
 
@@ -44,12 +47,15 @@ _REGISTRY: dict[str, Feature] = {}
 
 
 def register_feature(
-    name: str, *, channels: int, reach: int
+    name: str, *, channels: int, reach: int, colour: bool = False
 ) -> Callable[[Callable[[Float32], Float32]], Callable[[Float32], Float32]]:
-    """Decorator that makes a function known as a feature; a model that uses it stores the name alone."""
+    """Decorator that makes a function known as a feature; a model that uses it stores the name alone.
+
+    With `colour`, models may be trained in colour, and the function is then given `(h, w, 3)` instead of `(h, w)`.
+    """
 
     def register(function: Callable[[Float32], Float32]) -> Callable[[Float32], Float32]:
-        _REGISTRY[name] = Feature(name, channels, reach, function)
+        _REGISTRY[name] = Feature(name, channels, reach, function, colour)
         return function
 
     return register
@@ -89,27 +95,56 @@ def normalized(grey: Float32) -> Float32:
     return np.asarray(centred / (deviation + 0.02), dtype=np.float32)[:, :, None]
 
 
-@register_feature("gradient", channels=2, reach=5)
-def gradient(grey: Float32) -> Float32:
+@register_feature("gradient", channels=2, reach=5, colour=True)
+def gradient(image: Float32) -> Float32:
     """Derivatives by x and y of the image smoothed with a Gaussian of 1 pixel."""
-    by_x, by_y = _gradient(_smooth(grey, 1.0))
+    by_x, by_y = _slopes(image)
     return np.stack([by_x, by_y], axis=-1)
 
 
-@register_feature("igo", channels=4, reach=5)
-def igo(grey: Float32) -> Float32:
+@register_feature("igo", channels=4, reach=5, colour=True)
+def igo(image: Float32) -> Float32:
     """Cosine and sine of the gradient's angle and of twice that angle; near zero where there is no edge."""
-    return _orientations(_gradient(_smooth(grey, 1.0)), np.float32(0.02))
+    return _orientations(_slopes(image), np.float32(0.02))
 
 
-@register_feature("dsift", channels=8, reach=12)
-def dsift(grey: Float32) -> Float32:
+@register_feature("dsift", channels=8, reach=12, colour=True)
+def dsift(image: Float32) -> Float32:
     """The paper's reduced dense SIFT: one cell of 8 orientations about every pixel.
 
     Gradient magnitudes (after a Gaussian of 1 pixel) are shared between the two nearest of 8 directions,
     gathered by a Gaussian of 2 pixels, and normalised to unit length with a small constant.
     """
-    return _cells(_gradient(_smooth(grey, 1.0)), np.float32(0.02))
+    return _cells(_slopes(image), np.float32(0.02))
+
+
+def _slopes(image: Float32) -> Float32:
+    """Derivatives `(2, h, w)` of an image after a Gaussian of 1 pixel; of colour, where it changes most.
+
+    Each pixel has the gradient of the one of red, green and blue in which it is longest: an edge that is seen in
+    any colour is seen, and there are as many channels as for grey.
+    """
+    if image.ndim == 2:
+        return np.asarray(_gradient(_smooth(image, 1.0)), dtype=np.float32)
+    planes = [np.ascontiguousarray(image[:, :, c]) for c in range(3)]
+    slopes = np.stack([_gradient(_smooth(plane, 1.0)) for plane in planes])
+    return np.asarray(_longest(slopes), dtype=np.float32)
+
+
+@njit(cache=True, nogil=True)
+def _longest(gradients: Float32) -> Float32:
+    """Of gradients `(3, 2, h, w)`, the longest at every pixel `(2, h, w)`; the first of those that are alike."""
+    _, _, height, width = gradients.shape
+    out = gradients[0].copy()
+    for y in range(height):
+        for x in range(width):
+            most = out[0, y, x] * out[0, y, x] + out[1, y, x] * out[1, y, x]
+            for c in range(1, 3):
+                dx, dy = gradients[c, 0, y, x], gradients[c, 1, y, x]
+                if dx * dx + dy * dy > most:
+                    most = dx * dx + dy * dy
+                    out[0, y, x], out[1, y, x] = dx, dy
+    return out
 
 
 def _smooth(image: Float32, sigma: float) -> Float32:

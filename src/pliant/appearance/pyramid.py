@@ -55,10 +55,16 @@ def view(image: Image, points: Floats, scale: float, margin: float, *, grey: boo
     return View(pixels, np.asarray(first, dtype=np.float64), scale)
 
 
-def feature_view(image: Image, points: Floats, scale: float, feature: Feature, margin: float = 0.0) -> View:
-    """The view of the features; `margin` pixels around the box of `points` are as good as its inside."""
-    grey = view(image, points, scale, margin + feature.reach)
-    return replace(grey, pixels=feature.compute(grey.pixels[:, :, 0]))
+def feature_view(
+    image: Image, points: Floats, scale: float, feature: Feature, margin: float = 0.0, *, colour: bool = False
+) -> View:
+    """The view of the features; `margin` pixels around the box of `points` are as good as its inside.
+
+    With `colour` the feature sees red, green and blue, which are alike in a grey image.
+    """
+    seen = view(image, points, scale, margin + feature.reach, grey=not colour)
+    pixels = np.broadcast_to(seen.pixels, (*seen.pixels.shape[:2], 3)) if colour else seen.pixels[:, :, 0]
+    return replace(seen, pixels=feature.compute(pixels))
 
 
 def scale_to_frame(vertices: Floats, points: Floats) -> float:

@@ -82,6 +82,7 @@ def describe(model: Model) -> dict[str, Any]:
                 "scale": level.scale,
                 "features": level.features,
                 "channels": level.channels,
+                "colour": level.colour,
                 "motion": level.motion.name,
                 "triangles": len(level.motion.frame.triangles),
                 "pixels": len(level.motion.frame.pixels),
@@ -111,9 +112,10 @@ def summarise(model: Model) -> None:
 
     described = describe(model)
     finest = described["levels"][-1]
+    seen = "colour" if finest["colour"] else "grey"
     table = Table(
         title=f"{described['landmarks']} landmarks, {finest['triangles']} triangles, {finest['motion']}, "
-        f"{finest['features']} ({finest['channels']} channels), {described['size']:g} pixels at scale 1"
+        f"{finest['features']} of {seen} ({finest['channels']} channels), {described['size']:g} pixels at scale 1"
     )
     for column in ("scale", "pixels", "values", "shape modes", "appearance modes"):
         table.add_column(column, justify="right")

@@ -65,6 +65,13 @@ def train(
         str, typer.Option(help="Share of the appearance's variance to keep, or counts of modes.")
     ] = "0.75",
     features: Annotated[str, typer.Option(help="intensity, normalized, gradient, igo or dsift.")] = "dsift",
+    colour: Annotated[
+        bool,
+        typer.Option(
+            help="Let features see colour, in as many channels: for objects that colour tells from their "
+            "surroundings (gradient, igo, dsift)."
+        ),
+    ] = False,
     motion: Annotated[str, typer.Option(help="piecewise-affine or thin-plate-spline.")] = "piecewise-affine",
     triangles: Annotated[
         Path | None, typer.Option(help="Text file with three landmark numbers a line, from 0.", exists=True)
@@ -144,6 +151,7 @@ def train(
         "shape_modes": numbers("--shape-modes", shape_modes),
         "appearance_variance": numbers("--appearance-variance", appearance_variance),
         "features": features,
+        "colour": colour,
         "motion": motion,
         "triangles": triangles,
         "mirror": mirror,
@@ -174,6 +182,7 @@ def train(
         "shape_modes": one_or_many(used["shape_modes"]),
         "appearance_variance": one_or_many(used["appearance_variance"]),
         "features": features,
+        "colour": colour,
         "motion": motion,
         "triangles": None if triangles is None else _read_numbers(triangles, 3),
         "mirror": mirror if pairs is None else _read_numbers(pairs, 2),

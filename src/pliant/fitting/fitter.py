@@ -241,7 +241,8 @@ class Fitter:
         margin = _MARGIN * self.model.size * level.scale
 
         def look(image: Image, shape: Float64) -> View:
-            return feature_view(image, shape, scale_to_frame(level.shape.mean, shape), feature, margin)
+            scale = scale_to_frame(level.shape.mean, shape)
+            return feature_view(image, shape, scale, feature, margin, colour=level.colour)
 
         return [look(image, shape) for image, shape in zip(images, points, strict=True)]
 

@@ -96,7 +96,8 @@ def _one_size(fitter: Fitter, image: Image, size: float) -> tuple[Float64, Float
     centres = np.array([(x, y) for y in rows for x in columns])
     corners = np.array([(-0.5, -0.5), (width - 0.5, height - 0.5)])
     # One view of all of the image, and not one for each window.
-    seen = feature_view(image, corners, 1 / zoom, find_feature(level.features), 0.15 * size / zoom)
+    feature, margin = find_feature(level.features), 0.15 * size / zoom
+    seen = feature_view(image, corners, 1 / zoom, feature, margin, colour=level.colour)
     middle = (mean.min(axis=0) + mean.max(axis=0)) / 2
     windows = mean - middle + seen.to_view(centres)[:, None]
     costs, ended = [], []
