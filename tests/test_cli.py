@@ -187,6 +187,33 @@ def test_help_reads_at_80_columns(command, monkeypatch):
     assert "..." not in text.partition("Commands:")[2]
 
 
+def test_shared_options_are_shared_by_all_commands():
+    import typer
+
+    from pliant.cli import app
+
+    commands = typer.main.get_command(app).commands
+    assert commands.keys() == set(COMMANDS)
+    spelling = {}
+    for name, command in commands.items():
+        options = {option for parameter in command.params for option in parameter.opts}
+        assert {"--quiet", "-q", "--verbose", "-v", "--json"} <= options, name
+        assert "--settings" in options or name == "version", name
+        for parameter in command.params:
+            if parameter.opts[0] in ("--quiet", "--jobs", "--json", "--dry-run", "--verbose"):
+                assert spelling.setdefault(parameter.opts[0], parameter.opts) == parameter.opts, name
+
+
+def test_quiet_and_json_of_commands_that_make_faces(command, tmp_path):
+    said = command("synthetic", tmp_path / "a", "--count", 2, "-q")
+    assert said.out + said.err == ""
+    said = command("synthetic", tmp_path / "b", "--count", 2, "--json")
+    assert json.loads(said.out) == {"faces": 2, "wrote": [str(tmp_path / "b")]}
+    said = command("synthetic", tmp_path / "c", "--count", 2, "--verbose")
+    assert "count: 2" in said.err
+    assert f"wrote 2 faces to {tmp_path / 'c'}" in said.out
+
+
 def test_version_says_what_is_there():
     text = run("version", "--verbose").stdout
     assert pliant.__version__ in text

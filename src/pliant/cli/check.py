@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, From, Images, Jobs, Quiet
+from pliant.cli.options import AsJson, From, Images, Jobs, Quiet, SettingsFile, Verbose, say_settings
 from pliant.terminal import MOST_LINES, console, say, shortened
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
     from pliant.data.suspects import Suspect
 
+_DRAWN = 24
+
 
 def check(
+    context: typer.Context,
     sources: Annotated[
         list[str],
         typer.Argument(
@@ -25,7 +28,7 @@ def check(
         ),
     ],
     draw: Annotated[
-        Path | None, typer.Option(help="Draw the most suspicious samples to this file (png, svg or pdf).")
+        Path | None, typer.Option(help="Draw the most suspicious samples, or a few if none is, to this file.")
     ] = None,
     skip: Annotated[
         str, typer.Option(help="Checks to leave out: order, shape, size, rotation, names, blank, duplicate.")
@@ -33,8 +36,10 @@ def check(
     format: From = "",
     images: Images = None,
     jobs: Jobs = None,
-    as_json: AsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
 ) -> None:
     """Check a data set, and point out what looks wrong.
 
@@ -55,6 +60,8 @@ def check(
     from pliant.progress import Progress
     from pliant.threads import cores
 
+    if verbose and not (quiet or as_json):
+        say_settings(context)
     if draw is not None and not draw.parent.is_dir():
         raise ValueError(f"{draw}: the folder {draw.parent} does not exist.")
     left_out = [name.strip() for name in skip.split(",") if name.strip()]
@@ -66,10 +73,7 @@ def check(
         step = bar.start("looking for suspects", len(valid.dataset))
         suspects = find_suspects(valid, left_out, workers, step)
     lacking = int(np.sum(np.any(np.isnan(valid.points[:, :, 0]), axis=1)))
-    if draw is not None and suspects:
-        from pliant.plots import plot_suspects
-
-        plot_suspects(valid.dataset, suspects).savefig(draw)
+    drawn = "" if draw is None else _draw(draw, valid.dataset, suspects)
     if as_json:
         rows = [_row(suspect) for suspect in suspects]
         found: dict[str, Any] = {
@@ -84,10 +88,24 @@ def check(
         _print(dataset, valid.problems, suspects, lacking)
         if valid.deep:
             say(about_range(valid.deep))
-        if draw is not None:
-            say(f"wrote {draw}" if suspects else f"nothing is suspicious, so {draw} was not written")
+        if drawn:
+            say(drawn)
     if valid.problems or suspects:
         raise typer.Exit(INCOMPLETE)
+
+
+def _draw(file: Path, usable: Dataset, suspects: Sequence[Suspect]) -> str:
+    """Draw the suspects, or samples spread evenly over a data set that has none; what was drawn, in words."""
+    from pliant.plots import plot_samples, plot_suspects
+
+    if not len(usable):
+        return f"no sample can be used, so {file} was not written"
+    if suspects:
+        plot_suspects(usable, suspects).savefig(file)
+        return f"wrote {file}"
+    some = usable[:: -(-len(usable) // _DRAWN)]
+    plot_samples(some).savefig(file)
+    return f"nothing is suspicious; wrote {len(some)} of {len(usable)} samples to {file}"
 
 
 def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect], lacking: int) -> None:

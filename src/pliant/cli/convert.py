@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, Quiet
+from pliant.cli.options import AsJson, DryRun, Quiet, SettingsFile, Verbose, say_settings
 from pliant.terminal import say, shortened
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _EXACT = 0.01
 
 
 def convert(
+    context: typer.Context,
     source: Annotated[
         str,
         typer.Argument(help="A landmark file, a folder of landmark files, a manifest, or an address of one."),
@@ -51,9 +52,11 @@ def convert(
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
-    dry_run: DryRun = False,
-    as_json: AsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    dry_run: DryRun = False,
+    settings: SettingsFile = None,
 ) -> None:
     """Convert landmarks from one format to another, exactly.
 
@@ -67,6 +70,8 @@ def convert(
     from pliant.data.advice import advice
     from pliant.data.formats import find_format, format_for_ending
 
+    if verbose and not (quiet or as_json):
+        say_settings(context)
     to_format = to_format or (format_for_ending(output) if output.suffix and not output.is_dir() else "pts")
     module, convention = find_format(to_format)
     if module.MANY and (output.is_dir() or not output.suffix):
@@ -180,8 +185,8 @@ def _without_strays(
             points = np.where(strays[:, None], np.nan, one.annotation.points)
             one = replace(one, annotation=replace(one.annotation, points=points))
             sentences.append(
-                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} lie left of or below the image and "
-                f"are missing in the output, as {to_format} has none there: choose csv, which keeps them."
+                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} lie left of or below the image "
+                f"and are missing in the output, as {to_format} has none there: choose csv, which keeps them."
             )
         kept.append(one)
     return kept, sentences
@@ -208,7 +213,7 @@ def _named(read: Sequence[_Converted], names: str, source: str) -> list[_Convert
     for one in read:
         if names and len(one.annotation.points) != len(usual):
             raise ValueError(
-                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and {len(usual)} --names are given."
+                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and --names has {len(usual)}."
             )
         renamed.append(replace(one, annotation=replace(one.annotation, names=usual)) if names else one)
     return renamed

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pliant.cli.compiling import announce_compiling
+from pliant.cli.options import AsJson, Jobs, Quiet, Seed, SettingsFile, Verbose, say_settings
+from pliant.progress import Progress
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -20,33 +22,49 @@ _NEW = 6
 
 
 def demo(
+    context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("demo"),
     count: Annotated[int, typer.Option(help="How many synthetic faces to train on.", min=20)] = 200,
-    seed: Annotated[int, typer.Option(help="Another seed gives other faces.", min=0)] = 0,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
 ) -> None:
     """Train on synthetic faces, fit others, and show it on a page.
 
     The page is OUTPUT/index.html; all that it shows is in the folder as well.
     """
+    import json
+
     import pliant
     from pliant.cli.inspect import summarise
     from pliant.synthetic import write_faces
 
+    silent = quiet or as_json
+    told = (lambda text: None) if silent else say
+    if verbose and not silent:
+        say_settings(context)
     faces, file, page = output / "faces", output / "faces.pliant", output / "index.html"
     new, boxes = output / "new", output / "boxes.csv"
-    say(f"making {count} synthetic faces in {faces}")
-    write_faces(faces, count, seed)
+    told(f"making {count} synthetic faces in {faces}")
+    with Progress(False if silent else None) as bar:
+        write_faces(faces, count, seed, advance=bar.start("drawing faces", count))
     dataset = pliant.load_dataset(faces)
-    announce_compiling()
-    say("training")
-    model = pliant.train(dataset, licence="synthetic faces, free of rights")
+    if not silent:
+        announce_compiling()
+    told("training")
+    shown = False if silent else None
+    model = pliant.train(dataset, licence="synthetic faces, free of rights", jobs=jobs, progress=shown)
     model.save(file)
-    summarise(model)
-    say(f"fitting it to {_NEW} faces that it has not seen")
+    if not silent:
+        summarise(model)
+    told(f"fitting it to {_NEW} faces that it has not seen")
     write_faces(new, _NEW, seed + 1)
     others = pliant.load_dataset(new)
     found = _write_boxes(boxes, others)
-    fits = pliant.fit(model, list(others), found)
+    fits = pliant.fit(model, list(others), found, jobs=jobs)
     typed = {
         "make": f"pliant synthetic {faces} --count {count} --seed {seed}",
         "train": f"pliant train {faces} -o {file}",
@@ -55,8 +73,14 @@ def demo(
         "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'} --draw",
     }
     page.write_text(_page(dataset, model, others, fits, typed), encoding="utf-8")
-    say(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
-    say(f"open {page} in a browser")
+    told(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
+    told(f"open {page} in a browser")
+    if as_json:
+        say(
+            json.dumps(
+                {"faces": count, "wrote": [str(path) for path in (page, file, faces, new, boxes)]}, indent=2
+            )
+        )
 
 
 def _write_boxes(file: Path, dataset: Dataset) -> list[Float64]:

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import DryRun, From, Images, Jobs, Quiet
+from pliant.cli.options import AsJson, DryRun, From, Images, Jobs, Quiet, Verbose, say_settings
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class ManyFolders(TyperCommand):
 
 
 def experiment(
+    context: typer.Context,
     name: Annotated[
         str,
         typer.Argument(
@@ -92,6 +93,8 @@ def experiment(
     ] = False,
     jobs: Jobs = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
     dry_run: DryRun = False,
 ) -> None:
     """Repeat the paper's experiments on your own images.
@@ -100,6 +103,8 @@ def experiment(
     A run that was stopped goes on where it was when the command is given again, and a finished one only draws its
     report again. The same seed gives the same rows.
     """
+    import json
+
     from pliant.experiments.conduct import (
         EXPERIMENTS,
         draw,
@@ -109,6 +114,9 @@ def experiment(
     )
     from pliant.experiments.settings import read_file
 
+    silent = quiet or as_json
+    if verbose and not silent:
+        say_settings(context)
     # Whatever is wrong with them should be said before hours of fitting.
     read_reference(reference)
     read_others(others)
@@ -138,13 +146,20 @@ def experiment(
         chosen = list(EXPERIMENTS) if name == "all" else [name]
         wanted = {key: settings_for(key, table, given, quick) for key in chosen}
         if dry_run:
-            _say_what(wanted)
+            _say_what(wanted, as_json)
             return
-        if not quiet:
+        if not silent:
             announce_compiling()
-        _conduct(output, wanted, jobs, skip_invalid, quiet)
+        _conduct(output, wanted, jobs, skip_invalid, silent)
     drawn = draw(output, reference, others)
-    if not quiet:
+    if as_json:
+        outcome = {
+            "wrote": [str(path) for path in drawn.written],
+            "unfinished": list(drawn.unfinished),
+            "conclusions": list(drawn.conclusions),
+        }
+        say(json.dumps(outcome, indent=2))
+    elif not quiet:
         say(f"wrote {drawn.written[0]}, and {len(drawn.written) - 1} tables and figures beside it")
         for sentence in drawn.conclusions:
             say(sentence)
@@ -172,11 +187,20 @@ def _conduct(
         say(str(warning.message), colour="yellow", error=True)
 
 
-def _say_what(wanted: Mapping[str, Settings]) -> None:
+def _say_what(wanted: Mapping[str, Settings], as_json: bool) -> None:
+    import json
+
     from pliant.experiments.conduct import EXPERIMENTS
 
+    plans = {}
     for name, settings in wanted.items():
         trials = EXPERIMENTS[name].plan(settings)
         models = len({trial.training for trial in trials})
+        plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
         some = "model" if models == 1 else "models"
-        say(f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image")
+        if not as_json:
+            say(
+                f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image"
+            )
+    if as_json:
+        say(json.dumps(plans, indent=2))

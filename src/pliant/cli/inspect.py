@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pliant.cli.options import AsJson, Quiet, check_target
+from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, check_target, say_settings
 from pliant.terminal import console, say
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class What(StrEnum):
 
 
 def inspect(
+    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="A model file.")],
     draw: Annotated[Path | None, typer.Option(help="Draw the model to this file (png, svg or pdf).")] = None,
     what: Annotated[What | None, typer.Option(help="What to draw; modes if not given.")] = None,
@@ -33,14 +34,18 @@ def inspect(
     report: Annotated[
         Path | None, typer.Option(help="Write all of it to this file, an HTML page that stands alone.")
     ] = None,
-    as_json: AsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
 ) -> None:
     """Show the levels, sizes and variance of a model, and draw it."""
     import json
 
     import pliant
 
+    if verbose and not (quiet or as_json):
+        say_settings(context)
     if what is not None and draw is None:
         raise ValueError(f"--what {what}: name the file to draw it to with --draw.")
     if draw is not None:

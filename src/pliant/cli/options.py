@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from pliant.terminal import printable
+from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
     from pliant.model import Model
@@ -114,6 +114,14 @@ SettingsFile = Annotated[
         is_eager=True,
     ),
 ]
+
+
+def say_settings(context: typer.Context) -> None:
+    """Say what a command was told, and what it assumes for the rest."""
+    for parameter in context.command.params:
+        if parameter.name in context.params and parameter.name != "settings":
+            option = max(parameter.opts, key=len).lstrip("-")
+            say(f"{option}: {context.params[parameter.name]}", error=True)
 
 
 def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:

@@ -7,10 +7,13 @@ from typing import Annotated
 
 import typer
 
+from pliant.cli.options import AsJson, Quiet, Seed, SettingsFile, Verbose, say_settings
+from pliant.progress import Progress
 from pliant.terminal import say
 
 
 def synthetic(
+    context: typer.Context,
     folder: Annotated[Path, typer.Argument(help="The folder to write to; it is made if need be.")],
     count: Annotated[int, typer.Option(help="How many faces.", min=1)] = 200,
     video: Annotated[
@@ -18,18 +21,33 @@ def synthetic(
         typer.Option("--video", help="One moving face instead: face.mp4, and its landmarks in face.csv."),
     ] = False,
     frames: Annotated[int, typer.Option(help="How many frames the video has, 25 a second.", min=1)] = 250,
-    seed: Annotated[int, typer.Option(help="Another seed gives other faces.", min=0)] = 0,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
 ) -> None:
     """Write annotated synthetic faces, to try things with.
 
     They are called face-0000.jpg and face-0000.pts, and so on, and have 68 landmarks.
     """
+    import json
+
+    silent = quiet or as_json
+    if verbose and not silent:
+        say_settings(context)
     if video:
         from pliant.synthetic.video import write_video
 
-        say(f"wrote {write_video(folder, frames, seed)} and face.csv")
-        return
-    from pliant.synthetic import write_faces
+        wrote = [str(write_video(folder, frames, seed)), str(folder / "face.csv")]
+    else:
+        from pliant.synthetic import write_faces
 
-    write_faces(folder, count, seed)
-    say(f"wrote {count} faces to {folder}")
+        with Progress(False if silent else None) as bar:
+            write_faces(folder, count, seed, advance=bar.start("drawing faces", count))
+        wrote = [str(folder)]
+    if as_json:
+        say(json.dumps({**({"frames": frames} if video else {"faces": count}), "wrote": wrote}, indent=2))
+    elif not quiet:
+        many = f"{frames} frames" if video else f"{count} faces"
+        say(f"wrote {many} to {' and '.join(wrote)}")

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from pliant.cli.options import AsJson
+from pliant.cli.options import AsJson, Quiet
 from pliant.terminal import say
 from pliant.version import __version__
 
@@ -29,6 +29,7 @@ _OPTIONAL = {
 
 
 def version(
+    quiet: Quiet = False,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Also libraries, devices and formats.")
     ] = False,
@@ -44,7 +45,7 @@ def version(
         say(json.dumps(_facts(), indent=2))
         return
     say(f"pliant {__version__}")
-    if verbose:
+    if verbose and not quiet:
         for name, value in _facts().items():
             if isinstance(value, dict):
                 say(f"{name}:")

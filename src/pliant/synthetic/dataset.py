@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,13 @@ def faces(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
     return Dataset(tuple(samples), f"synthetic faces, seed {seed}")
 
 
-def write_faces(folder: Path | str, count: int, seed: int = 0, image_size: int = 256) -> None:
+def write_faces(
+    folder: Path | str,
+    count: int,
+    seed: int = 0,
+    image_size: int = 256,
+    advance: Callable[[], None] = lambda: None,
+) -> None:
     """Write `face-0000.jpg`, `face-0000.pts` and so on; faces of an earlier call are replaced."""
     from PIL import Image as PIL
 
@@ -34,6 +41,7 @@ def write_faces(folder: Path | str, count: int, seed: int = 0, image_size: int =
         image, points = face(index, seed, image_size)
         PIL.fromarray(image).save(folder / f"{_name(index)}.jpg", quality=92)
         write_landmarks(folder / f"{_name(index)}.pts", points)
+        advance()
 
 
 def _name(index: int) -> str:
