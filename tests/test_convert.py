@@ -229,7 +229,7 @@ class TestNames:
         assert len({annotation.names for annotation in read_annotations(tmp_path / "all.json")}) == 2
 
     def test_too_few_names(self, table, tmp_path):
-        assert "has 3 landmarks, and 2 --names are given" in refused(
+        assert "has 3 landmarks, and --names has 2" in refused(
             table, tmp_path / "a.json", "--names", "a,b"
         )
 

@@ -38,7 +38,7 @@ def test_levels_have_what_was_asked_for(model):
         assert_allclose(level.motion.positions(level.shape.mean), level.motion.frame.pixels, atol=1e-8)
     assert model.provenance["samples"] == 24
     assert model.provenance["licence"] == "synthetic"
-    assert model.settings["scales"] == [0.5, 1.0]
+    assert model.settings["scales"] == (0.5, 1.0)
 
 
 def test_the_mean_appearance_is_the_mean_of_the_training_images(model, dataset):

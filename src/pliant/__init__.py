@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 from pliant.version import __version__
 
 if TYPE_CHECKING:
+    from pliant import data as data
+    from pliant import evaluation as evaluation
+    from pliant import experiments as experiments
+    from pliant import metrics as metrics
+    from pliant import motion as motion
+    from pliant import plots as plots
+    from pliant import report as report
+    from pliant import shape as shape
+    from pliant import synthetic as synthetic
     from pliant.appearance.features import register_feature
     from pliant.bulk.table import read_fits
     from pliant.calibration import calibrate
@@ -55,6 +64,9 @@ _HOME = {
     "write_landmarks": "pliant.data.formats",
 }
 
+_ROOMS = ("data", "evaluation", "experiments", "metrics", "motion", "plots", "report", "shape", "synthetic")
+"""What is imported as a whole: `pliant.plots.plot_fit` needs no other import."""
+
 __all__ = [
     "Algorithm",
     "Dataset",
@@ -85,10 +97,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'pliant' has no attribute '{name}'")
-    return getattr(import_module(_HOME[name]), name)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in _ROOMS:
+        return import_module(f"pliant.{name}")
+    raise AttributeError(f"module 'pliant' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return [*__all__, *_ROOMS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,8 @@ from scipy.special import expit
 
 from pliant.arrays import Float64, Image
 from pliant.confidence import Confidence, Evidence, predictors
-from pliant.data.dataset import Dataset
+from pliant.data.addresses import Source
+from pliant.data.dataset import Dataset, Sample, as_dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.fitting.fitter import DEFAULT_ALGORITHM, fit_all, make_fitter
 from pliant.fitting.result import FitResult
@@ -54,7 +55,7 @@ class _Judged:
 
 def calibrate(
     model: Model,
-    dataset: Dataset,
+    dataset: Dataset | Source | Iterable[Sample],
     *,
     images: int = 120,
     algorithm: str = DEFAULT_ALGORITHM,
@@ -71,6 +72,7 @@ def calibrate(
     are held out together. `skip_invalid` and `memory_gb` are those of `train`. What is learned holds for every
     algorithm, because the evidence does not depend on it.
     """
+    dataset = as_dataset(dataset)
     if len(dataset) < FEWEST:
         raise ValueError(
             f"confidence is learned from at least {FEWEST} samples, and there are {len(dataset)}."

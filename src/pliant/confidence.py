@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats
+from pliant.arrays import Concise, Float64, Floats
 
 DEFAULT_BOUND = 0.04
 """The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
@@ -47,8 +47,8 @@ def predictors(evidence: Evidence) -> Float64:
     return np.append(energies, evidence.shape)
 
 
-@dataclass(frozen=True)
-class Confidence:
+@dataclass(frozen=True, eq=False, repr=False)
+class Confidence(Concise):
     """What was learned from `fits` held-out fits; k is the number of predictors, j that of bounds.
 
     `centre (k,)` and `scale (k,)` standardise the predictors, `weights (j, k)` and `offsets (j,)` belong to the

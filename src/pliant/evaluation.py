@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats, Image, Int32
+from pliant.arrays import Concise, Float64, Floats, Image, Int32
+from pliant.data.addresses import Source
 from pliant.data.advice import advice
-from pliant.data.dataset import Dataset, Sample
+from pliant.data.dataset import Dataset, Sample, as_dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.finding import find_starts
@@ -32,8 +33,8 @@ _TOGETHER = 64
 Row = dict[str, Any]
 
 
-@dataclass(frozen=True, eq=False)
-class FitRecord:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitRecord(Concise):
     """One fit, compared with the landmarks.
 
     `image` is the sample's name and `start` the number of its start, from 0. `error` is the mean distance at the
@@ -91,7 +92,7 @@ class _Begin:
 
 def evaluate(
     model: Model,
-    dataset: Dataset,
+    dataset: Dataset | Source | Iterable[Sample],
     algorithms: Sequence[str | Algorithm] = (DEFAULT_ALGORITHM,),
     **settings: Any,
 ) -> list[Row]:
@@ -101,7 +102,7 @@ def evaluate(
 
 def evaluate_fits(
     model: Model,
-    dataset: Dataset,
+    dataset: Dataset | Source | Iterable[Sample],
     algorithms: Sequence[str | Algorithm] = (DEFAULT_ALGORITHM,),
     *,
     start: str | Callable[[Image], Floats] = "noise",
@@ -129,6 +130,7 @@ def evaluate_fits(
     `search` says in how many images the object was not found, and the rows are about the others alone.
     `iterations`, `sampling`, `device` and `jobs` are those of `fit`.
     """
+    dataset = as_dataset(dataset)
     if not algorithms:
         raise ValueError("name at least one algorithm; pliant.catalogue() lists all 31.")
     if not 0 <= noise < 1:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.texture import Texture
-from pliant.arrays import Float32, Float64, Floats, Image, readonly
+from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image, readonly
 from pliant.confidence import Confidence
 from pliant.motion import Motion
 from pliant.pca import PCA
@@ -21,8 +21,8 @@ SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 """Pixels that an object may measure in a model."""
 
 
-@dataclass(frozen=True, eq=False)
-class Level:
+@dataclass(frozen=True, eq=False, repr=False)
+class Level(Concise):
     """One scale of the model.
 
     The mean of `shape` is the set of vertices of `motion.frame`, so that zero parameters are the
@@ -49,9 +49,9 @@ class Level:
         return level
 
 
-@dataclass(frozen=True)
-class Model:
-    """`levels` from coarse to fine; `settings` and `provenance` are plain values as JSON has them.
+@dataclass(frozen=True, eq=False, repr=False)
+class Model(Concise):
+    """`levels` from coarse to fine; `settings` and `provenance` are plain values that JSON has, read-only.
 
     `placements` say where the object was in the training images, and in the boxes of a detector. `confidence` is
     what was learned about the errors of fits, if the model was calibrated. `landmark_names` are those of the
@@ -65,6 +65,22 @@ class Model:
     placements: tuple[Placement, ...] = ()
     confidence: Confidence | None = None
     landmark_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", Frozen(self.settings))
+        object.__setattr__(self, "provenance", Frozen(self.provenance))
+
+    def __repr__(self) -> str:
+        finest = self.levels[-1]
+        levels = "1 level" if len(self.levels) == 1 else f"{len(self.levels)} levels"
+        shapes = f"{finest.shape.modes} modes of shape"
+        samples = f"{self.provenance.get('samples', '?')} samples"
+        return f"Model({self.landmarks} landmarks, {levels}, {shapes}, {finest.features}, {samples})"
+
+    def _repr_html_(self) -> str:
+        from pliant.plots.notebook import model_html
+
+        return model_html(self)
 
     @property
     def landmarks(self) -> int:

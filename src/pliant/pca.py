@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Floats, readonly
+from pliant.arrays import Concise, Float32, Float64, Floats, readonly
 
 _BLOCK = 4096
 """Columns over which products are summed in float32."""
@@ -22,8 +22,8 @@ _RESOLVED = 1e-7
 """The share of the largest variance below which a variance is rounding: four times what such sums were off by."""
 
 
-@dataclass(frozen=True)
-class PCA:
+@dataclass(frozen=True, eq=False, repr=False)
+class PCA(Concise):
     """A mean, orthonormal components and the variances along them.
 
     `mean (d,)`, `components (m, d)`, `eigenvalues (m,)` from large to small; `total_variance` is the

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class Limits:
 
 def track(
     model: Model | Fitter,
-    frames: Iterable[ImageSource],
+    frames: Iterable[ImageSource] | Path | str,
     find: Find,
     *,
     algorithm: str | Algorithm = DEFAULT_ALGORITHM,
@@ -103,7 +104,7 @@ def track(
     rate: float | None = None,
     jobs: int | None = None,
 ) -> Iterator[TrackedFrame]:
-    """Follow the object through images, given one after the other, and yield one record for each.
+    """Follow the object through images, given one after the other or as a video, and yield one record for each.
 
     `find` says where the object is, in the first frame and after a loss; then it is asked in every `look_every`-th
     frame: give more than 1 if it is slow. From frame to frame there are `iterations` at the finest level. A fitter
@@ -127,6 +128,8 @@ def track(
             f"{model.algorithm}: this cost is blind to what the model cannot explain, so that a loss would go "
             "unnoticed. Give project-out a rho below 1."
         )
+    if isinstance(frames, (str, Path)):
+        frames = read_video(frames)
     if rate is None:
         rate = frames.rate if isinstance(frames, Video) else RATE
     tracker = _Tracker(model, find, iterations, look_every, limits or Limits())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -19,7 +19,8 @@ from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
 from pliant.appearance.texture import Texture, sample_texture
 from pliant.arrays import Float32, Float64, Int32
-from pliant.data.dataset import Dataset, Sample, mirrored_points
+from pliant.data.addresses import Source
+from pliant.data.dataset import Dataset, Sample, as_dataset, mirrored_points
 from pliant.data.validation import Validated, usable
 from pliant.detectors import Detector, learn_placements
 from pliant.kernels.cpu import basis_slopes
@@ -69,7 +70,7 @@ class _Blank:
 
 
 def train(
-    dataset: Dataset,
+    dataset: Dataset | Source | Iterable[Sample],
     *,
     size: float = 150,
     scales: Sequence[float] = (0.5, 1.0),
@@ -88,7 +89,7 @@ def train(
     licence: str = "",
     detector: str | Detector | None = "auto",
 ) -> Model:
-    """Train a model of the object in `dataset`.
+    """Train a model of the object in `dataset`, which may be a folder or file to load it from.
 
     `size` is how many pixels the object measures (mean of height and width of its landmarks) at scale
     1, and `scales` are the levels from coarse to fine. `shape_modes` and `appearance_variance`, one for
@@ -104,6 +105,7 @@ def train(
     Where the object is in its images is learned as well, and where it is in the boxes of a `detector`: a name, or
     a function from an image to boxes `(k, 4)`, the best first. `auto` tries Haar's frontal face.
     """
+    dataset = as_dataset(dataset)
     settings = _settings(size, scales, shape_modes, appearance_variance, features, motion, mirror, missing)
     feature = find_feature(features)
     if colour and not feature.colour:

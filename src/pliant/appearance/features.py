@@ -131,11 +131,11 @@ def _slopes(image: Float32) -> Float32:
     return np.asarray(_longest(slopes), dtype=np.float32)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _longest(gradients: Float32) -> Float32:
     """Of gradients `(3, 2, h, w)`, the longest at every pixel `(2, h, w)`; the first of those that are alike."""
     _, _, height, width = gradients.shape
-    out = gradients[0].copy()
+    out: Float32 = gradients[0].copy()
     for y in range(height):
         for x in range(width):
             most = out[0, y, x] * out[0, y, x] + out[1, y, x] * out[1, y, x]

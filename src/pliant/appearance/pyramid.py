@@ -13,7 +13,7 @@ import numpy as np
 
 from pliant.appearance.features import Feature
 from pliant.appearance.interpolation import resample
-from pliant.arrays import Float32, Float64, Floats, Image
+from pliant.arrays import Concise, Float32, Float64, Floats, Image
 from pliant.shape import align
 
 _LARGEST_SIDE = 4096
@@ -26,8 +26,8 @@ _SPRAWL = 4.0
 """Landmarks that reach over more than so many times the object itself, at its own scale, are not looked at."""
 
 
-@dataclass(frozen=True)
-class View:
+@dataclass(frozen=True, eq=False, repr=False)
+class View(Concise):
     """`pixels (h, w, c)`; pixel (x, y) shows the image at `origin + (x, y) / scale`."""
 
     pixels: Float32

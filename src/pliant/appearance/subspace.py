@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Floats, Int32, readonly
+from pliant.arrays import Concise, Float32, Float64, Floats, Int32, readonly
 from pliant.pca import PCA
 
 
-@dataclass(frozen=True)
-class Subspace:
+@dataclass(frozen=True, eq=False, repr=False)
+class Subspace(Concise):
     """`mean (d,)`, orthonormal `basis (m, d)`, prior variances `(m,)` of its coordinates, and the noise.
 
     `to_model (m, m)` turns these coordinates into the model's own appearance parameters; None: they are.

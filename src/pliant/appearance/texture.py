@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Floats, Image
+from pliant.arrays import Concise, Float32, Float64, Floats, Image
 from pliant.motion import Frame, PiecewiseAffine, rasterise
 from pliant.motion.frame import barycentric_maps
 from pliant.pca import PCA
@@ -19,8 +19,8 @@ LARGEST_SIZE = 100.0
 """Size of the object in the texture's frame, in pixels, unless the model itself is smaller."""
 
 
-@dataclass(frozen=True)
-class Texture:
+@dataclass(frozen=True, eq=False, repr=False)
+class Texture(Concise):
     """Pixels in a frame: `pca` over vectors of f · c values from 0 to 1, with c = 1 or 3 channels."""
 
     frame: Frame

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Float64, Floats, Image
+from pliant.arrays import Concise, Float64, Floats, Image
 
 Size = tuple[int, int]
 """Width and height of an image, in pixels."""
@@ -18,8 +18,8 @@ ImageSizes = Callable[[str], Size]
 """The size of an image by the name that a file gives it; raises a sentence if there is no such image."""
 
 
-@dataclass(frozen=True, eq=False)
-class Annotation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Annotation(Concise):
     """One object in one image, in our coordinates: 0-based, pixel centres at integers, y downwards.
 
     `image` is the name as the file has it, empty if the file is beside its image and names none. `points (v, 2)`

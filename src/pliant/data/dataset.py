@@ -10,15 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats, Image
+from pliant.arrays import Concise, Float64, Floats, Image
 from pliant.data import images
 from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
 from pliant.data.copies import first_of_copies
 
 
-@dataclass(frozen=True)
-class Sample:
+@dataclass(frozen=True, repr=False)
+class Sample(Concise):
     """One image with its landmarks, if it has any; each is a file, or a function that makes the array.
 
     A file is a path, or an address as a string. Samples of one `group` (a person, a video) or of the very same
@@ -73,12 +73,21 @@ class Sample:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset(Sequence[Sample]):
     """Samples in a fixed order, and where they came from."""
 
     samples: tuple[Sample, ...]
     source: str
+
+    def __repr__(self) -> str:
+        many = "1 sample" if len(self.samples) == 1 else f"{len(self.samples)} samples"
+        return f"Dataset({many}, {self.source})"
+
+    def _repr_html_(self) -> str:
+        from pliant.plots.notebook import dataset_html
+
+        return dataset_html(self)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -173,7 +182,9 @@ class Dataset(Sequence[Sample]):
         return self._only(set(range(len(self.samples))) - set(numbers))
 
 
-def load_dataset(*sources: Source, images: Source | None = None, format: str = "") -> Dataset:
+def load_dataset(
+    *sources: Source | Sequence[Source], images: Source | None = None, format: str = ""
+) -> Dataset:
     """The samples of one or several sources, which may be of different kinds.
 
     A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
@@ -191,9 +202,19 @@ def load_dataset(*sources: Source, images: Source | None = None, format: str = "
         raise ValueError("name at least one folder of images.")
     if format:
         find_format(format)  # a name that is wrong should be said once, not for every file
-    samples = [sample for source in sources for sample in samples_of(source, images, format)]
+    every: list[Source] = []
+    for source in sources:
+        every += [source] if isinstance(source, (str, Path)) else source
+    samples = [sample for source in every for sample in samples_of(source, images, format)]
     # Names, not paths: they end up in model files, which are passed on.
-    return Dataset(tuple(samples), ", ".join(short_name(source) for source in sources))
+    return Dataset(tuple(samples), ", ".join(short_name(source) for source in every))
+
+
+def as_dataset(given: Dataset | Source | Iterable[Sample]) -> Dataset:
+    """A data set, whether it is one, is a place to load one from, or are samples."""
+    if isinstance(given, (str, Path)):
+        return load_dataset(given)
+    return given if isinstance(given, Dataset) else Dataset(tuple(given), "samples")
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Float64
+from pliant.arrays import Concise, Float64
 from pliant.data.advice import advice
 from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
@@ -45,8 +45,8 @@ class SamplesLeftOut(UserWarning):
     """What `skip_invalid=True` left out, and why."""
 
 
-@dataclass(frozen=True)
-class Validated:
+@dataclass(frozen=True, eq=False, repr=False)
+class Validated(Concise):
     """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
 
     Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,

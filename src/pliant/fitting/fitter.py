@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import TypedDict, Unpack, cast, overload
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from pliant.data.images import as_image, read_image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
 from pliant.fitting.evidence import gather
+from pliant.fitting.inputs import is_one_image, paired, start_of_one
 from pliant.fitting.loop import Iterated, Problem, Status, Stopping, iterate
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
 from pliant.fitting.ranking import relative_costs
@@ -247,10 +249,39 @@ class Fitter:
         return [look(image, shape) for image, shape in zip(images, points, strict=True)]
 
 
+class FitSettings(TypedDict, total=False):
+    """What `fit` takes beside model, images and starts."""
+
+    algorithm: str | Algorithm
+    iterations: int | Sequence[int] | None
+    sampling: float
+    stopping: Stopping | None
+    order: Order
+    device: str
+    jobs: int | None
+    trace: bool
+    confidence: bool | None
+
+
+@overload
+def fit(  # type: ignore[overload-overlap]
+    model: Model, images: ImageSource, starts: StartSource | str = "auto", **settings: Unpack[FitSettings]
+) -> FitResult: ...
+
+
+@overload
 def fit(
     model: Model,
-    images: Sequence[ImageSource],
-    starts: Sequence[StartSource] | str = "auto",
+    images: Iterable[ImageSource],
+    starts: Iterable[StartSource] | Callable[[Image], Floats] | str = "auto",
+    **settings: Unpack[FitSettings],
+) -> list[FitResult]: ...
+
+
+def fit(
+    model: Model,
+    images: ImageSource | Iterable[ImageSource],
+    starts: StartSource | Iterable[StartSource] | str = "auto",
     *,
     algorithm: str | Algorithm = DEFAULT_ALGORITHM,
     iterations: int | Sequence[int] | None = None,
@@ -261,12 +292,15 @@ def fit(
     jobs: int | None = None,
     trace: bool = True,
     confidence: bool | None = None,
-) -> list[FitResult]:
-    """Fit a model to images, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
+) -> FitResult | list[FitResult]:
+    """Fit a model to one image or many, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
+
+    An image is a file, a sample, or an array `(h, w)` or `(h, w, 3)`, and gives a result. Many are a data set, an
+    array `(n, h, w)` or `(n, h, w, 3)`, or whatever else can be gone through, and give a list of results, in order.
 
     A start may also be several shapes `(k, v, 2)` or boxes `(k, 4)`, of which the best fit is kept, or a function
-    that finds them in the image, such as `find_starts` makes; `starts` may be a way of finding them that
-    `find_starts` knows, for all images.
+    that finds them in the image, such as `find_starts` makes. Many images have as many starts, or one such function
+    for all. `starts` may be a way of finding them that `find_starts` knows.
 
     `iterations` are the most at each level, from coarse to fine (24 and 16 for two levels, as in the
     paper); `sampling` is the share of pixels looked at. `jobs` threads (all cores if not given) fit blocks of
@@ -278,9 +312,9 @@ def fit(
     if isinstance(starts, str):
         from pliant.fitting.finding import find_starts
 
-        starts = [find_starts(model, starts)] * len(images)
-    if len(images) != len(starts):
-        raise ValueError(f"there are {len(images)} images and {len(starts)} starts: give one start for each.")
+        starts = find_starts(model, starts)
+    one = is_one_image(images)
+    work = [(images, start_of_one(starts))] if one else paired(cast(Iterable[ImageSource], images), starts)
     fitter = make_fitter(
         model,
         algorithm=algorithm,
@@ -293,7 +327,9 @@ def fit(
         trace=trace,
         confidence=confidence,
     )
-    return list(fit_all(fitter, zip(images, starts, strict=True), len(images)))
+    count = 1 if one else len(images) if isinstance(images, Sized) else None
+    results = list(fit_all(fitter, cast(Iterable[tuple[ImageSource, StartSource]], work), count))
+    return results[0] if one else results
 
 
 def fit_all(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Image
+from pliant.arrays import Concise, Float32, Float64
 from pliant.confidence import DEFAULT_BOUND, Evidence
 from pliant.fitting.loop import Status
 from pliant.model import Model
@@ -15,9 +15,11 @@ from pliant.model import Model
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from pliant.fitting.fitter import ImageSource
 
-@dataclass(frozen=True)
-class LevelTrace:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LevelTrace(Concise):
     """Cost `(k + 1,)` and points `(k + 1, v, 2)` in the image at the start and after each iteration of a level."""
 
     scale: float
@@ -25,8 +27,8 @@ class LevelTrace:
     points: Float64
 
 
-@dataclass(frozen=True)
-class FitResult:
+@dataclass(frozen=True, eq=False, repr=False)
+class FitResult(Concise):
     """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
 
     `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
@@ -49,6 +51,19 @@ class FitResult:
     evidence: Evidence | None = None
     covariance: Float64 | None = None
 
+    def __repr__(self) -> str:
+        if self.status is Status.FAILED:
+            return f"FitResult({self.status}: {self.reason})"
+        steps = "1 iteration" if self.iterations == 1 else f"{self.iterations} iterations"
+        trust = self.confidence()
+        sure = "" if np.isnan(trust) else f", confidence {trust:.2f}"
+        return f"FitResult({self.status}, {len(self.points)} points{sure}, {steps})"
+
+    def _repr_html_(self) -> str:
+        from pliant.plots.notebook import fit_html
+
+        return fit_html(self)
+
     @property
     def ok(self) -> bool:
         """Whether the fit ended as fits should: it converged, or used all of its iterations."""
@@ -66,15 +81,18 @@ class FitResult:
             return float("nan")
         return self.model.confidence.probability(self.evidence, bound)
 
-    def reconstruction(self, image: Image) -> Float32:
+    def reconstruction(self, image: ImageSource) -> Float32:
         """The image with the model's idea of the object drawn over it at the landmarks."""
-        return self.model.reconstruct(image, self.points)
+        from pliant.fitting.fitter import read
 
-    def plot(self, image: Image) -> Figure:
+        return self.model.reconstruct(read(image), self.points)
+
+    def plot(self, image: ImageSource) -> Figure:
         """The start, the fit, the reconstruction, and the cost at every iteration."""
+        from pliant.fitting.fitter import read
         from pliant.plots import plot_fit
 
-        return plot_fit(self, image)
+        return plot_fit(self, read(image))
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pliant.arrays import Float64
+from pliant.arrays import Concise, Float64
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Needs:
         return replace(self, image=False, model=False, curvature=None, moving_basis=False, cost=True)
 
 
-@dataclass(frozen=True)
-class System:
+@dataclass(frozen=True, eq=False, repr=False)
+class System(Concise):
     """Inner products for a batch of B images, with n shape and m appearance parameters.
 
     What an algorithm did not ask for is zero; the curvature, and r'r, are None.

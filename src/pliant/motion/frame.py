@@ -11,15 +11,15 @@ from functools import cached_property
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Floats, Int32, readonly
+from pliant.arrays import Concise, Float32, Float64, Floats, Int32, readonly
 from pliant.motion.triangulation import signed_areas
 
 MARGIN = 2.0
 """Pixels between the mean shape and the border of its frame."""
 
 
-@dataclass(frozen=True)
-class Frame:
+@dataclass(frozen=True, eq=False, repr=False)
+class Frame(Concise):
     """`vertices (v, 2)`, `triangles (t, 3)`, `pixels (f, 2)` as (x, y), `first_pixel (t + 1,)`.
 
     Pixels `first_pixel[k]` to `first_pixel[k + 1]` lie in triangle k. They are part of the value, not

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
@@ -21,8 +22,12 @@ Box = tuple[int, int, int, int]
 """Left, top, right and bottom of a part of an image; the last two are one beyond it."""
 
 
-class PlainFigure(Figure):
-    """A figure that shows text as it is: names of files and landmarks are the user's, and are no formulas."""
+class Picture(Figure):
+    """A figure that shows text as it is, and that notebooks show by themselves.
+
+    Names of files and landmarks are the user's, and are no formulas. Without pyplot, a notebook has a line of text
+    for Matplotlib's own figures.
+    """
 
     def draw(self, renderer: Any) -> None:
         """Draw all of it. Every way to a picture comes through here, whoever has added text."""
@@ -32,6 +37,11 @@ class PlainFigure(Figure):
         # Labels of ticks are made while the figure is drawn.
         with rc_context({"text.parse_math": False}):
             super().draw(renderer)
+
+    def _repr_png_(self) -> bytes:
+        stored = BytesIO()
+        self.savefig(stored, format="png")
+        return stored.getvalue()
 
 
 def _printable(text: str) -> str:
@@ -44,7 +54,7 @@ def _printable(text: str) -> str:
 
 def sheet(rows: int, columns: int, width: float, height: float, style: Style) -> tuple[Figure, Any]:
     """A figure of `width x height` inches with axes `(rows, columns)`."""
-    figure = PlainFigure(figsize=(width, height), layout="constrained", dpi=style.dpi)
+    figure = Picture(figsize=(width, height), layout="constrained", dpi=style.dpi)
     return figure, figure.subplots(rows, columns, squeeze=False)
 
 

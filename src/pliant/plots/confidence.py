@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Float64, Floats
-from pliant.plots.axes import PlainFigure, dress, sheet
+from pliant.plots.axes import Picture, dress, sheet
 from pliant.plots.style import STYLE, Style
 
 _NORMAL_95 = 1.96
@@ -34,7 +34,7 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
     brier = float(np.mean((chance - truth) ** 2))
     distance = float(np.sum(np.abs(said - came) * counts[full]) / len(chance))
 
-    figure = PlainFigure(figsize=(4.6, 5.2), layout="constrained", dpi=style.dpi)
+    figure = Picture(figsize=(4.6, 5.2), layout="constrained", dpi=style.dpi)
     above, below = figure.subplots(2, 1, height_ratios=(3, 1), sharex=True)
     above.plot([0, 1], [0, 1], color="0.5", linestyle="--", linewidth=1)
     above.errorbar(

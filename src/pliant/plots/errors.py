@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from pliant.arrays import Float64, Floats
 from pliant.fitting.fitter import ImageSource, read
 from pliant.metrics import normalised_error
-from pliant.plots.axes import PlainFigure, dots, dress, object_box, sheet, show
+from pliant.plots.axes import Picture, dots, dress, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 from pliant.shape import shape_size
 
@@ -98,7 +98,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
     factor = _enlargement(float(np.nanmax(average)), len(mean))
     spread = np.ptp(mean, axis=0)
     tall = float(np.clip(4.4 * spread[1] / max(spread[0], 1e-9), 2.4, 5.5))
-    figure = PlainFigure(figsize=(8.2, tall + 0.5), layout="constrained", dpi=style.dpi)
+    figure = Picture(figsize=(8.2, tall + 0.5), layout="constrained", dpi=style.dpi)
     shape, listed = figure.subplots(1, 2, width_ratios=(1.9, 1))
     shape.set_aspect("equal")
     shape.set_axis_off()

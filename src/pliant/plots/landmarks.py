@@ -13,7 +13,7 @@ from pliant.arrays import Floats, Image, Int32
 from pliant.data.addresses import plain_name
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.suspects import Suspect
-from pliant.plots.axes import PlainFigure, dots, mesh, object_box, sheet, show
+from pliant.plots.axes import Picture, dots, mesh, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 
 
@@ -79,7 +79,7 @@ def plot_overlay(
     height, width = image.shape[:2]
     inches = 6 / max(height, width)
     size = (max(0.1, inches * width), max(0.1, inches * height))
-    figure = PlainFigure(figsize=size, dpi=style.dpi)
+    figure = Picture(figsize=size, dpi=style.dpi)
     axis = figure.add_axes((0, 0, 1, 1))
     show(axis, image, style)
     if triangles is not None:

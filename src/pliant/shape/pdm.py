@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pliant import pca
-from pliant.arrays import Float64, Floats, readonly
+from pliant.arrays import Concise, Float64, Floats, readonly
 from pliant.shape.procrustes import generalised_procrustes, shape_size
 
 SIMILARITY = 4
 """How many of the leading parameters are the similarity's."""
 
 
-@dataclass(frozen=True)
-class ShapeModel:
+@dataclass(frozen=True, eq=False, repr=False)
+class ShapeModel(Concise):
     """`mean (v, 2)`, `basis (2v, 4 + n)`, `eigenvalues (n,)` of the modes behind the similarity.
 
     `total_variance` and `rank` count all modes that the training shapes have, kept or not.

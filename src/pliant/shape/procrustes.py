@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Float64, Floats
+from pliant.arrays import Concise, Float64, Floats
 
 Complex = NDArray[np.complex128]
 
 
-@dataclass(frozen=True)
-class Similarity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Similarity(Concise):
     """One or many similarities: `factor (...)` = scale * exp(i angle), and `offset (...)` = tx + i ty."""
 
     factor: Complex

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from pliant.arrays import Concise
 from pliant.synthetic.anatomy import build_head, placed
 from pliant.synthetic.canvas import Array, Mask, fill, paint, smoothstep
 from pliant.synthetic.portrait import develop, exposure_of, painted
@@ -38,8 +39,8 @@ _GONE = (0.66, 0.88)
 """The parts of the video in which the board passes, and in which the face is on its way out and back."""
 
 
-@dataclass(frozen=True)
-class FaceFrame:
+@dataclass(frozen=True, eq=False, repr=False)
+class FaceFrame(Concise):
     """An RGB image (h, w, 3), its 68 points (68, 2), and the share of them that can be seen."""
 
     image: NDArray[np.uint8]

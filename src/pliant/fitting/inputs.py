@@ -1,0 +1,53 @@
+"""What a user may give for images and starts: one or many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sized
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.data.dataset import Sample
+
+
+def is_one_image(images: Any) -> bool:
+    """Whether this is a single image: a file, a sample, or an array `(h, w)` or `(h, w, 1, 3 or 4)`.
+
+    Arrays `(n, h, w)` and `(n, h, w, c)` are many, and so is everything else that can be gone through.
+    """
+    if isinstance(images, (str, Path, Sample)):
+        return True
+    if not isinstance(images, np.ndarray) and not hasattr(images, "__array_interface__"):
+        return not isinstance(images, Iterable)
+    array = np.asarray(images)
+    if array.ndim == 1:
+        return bool(np.issubdtype(array.dtype, np.number))
+    return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+
+
+def start_of_one(starts: Any) -> Any:
+    """The start for one image, which may stand alone, or be the only one of a list."""
+    alone = isinstance(starts, (list, tuple)) and len(starts) == 1 and callable(starts[0])
+    return starts[0] if alone else starts
+
+
+def paired(images: Iterable[Any], starts: Any) -> Iterator[tuple[Any, Any]]:
+    """Each image with its start, or with the function that finds it in all of them; a sentence if one is left."""
+    if callable(starts):
+        return ((image, starts) for image in images)
+    if isinstance(images, Sized) and isinstance(starts, Sized) and len(images) != len(starts):
+        raise ValueError(
+            f"there are {len(images)} images and {len(starts)} starts: give one start for each, or a function that "
+            "finds it in all of them."
+        )
+    return _in_step(images, starts)
+
+
+def _in_step(images: Iterable[Any], starts: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    nothing = object()
+    for image, start in zip_longest(images, starts, fillvalue=nothing):
+        if image is nothing or start is nothing:
+            raise ValueError("there are not as many starts as images: give one start for each.")
+        yield image, start
