@@ -352,3 +352,9 @@ def test_ctrl_c_leaves_a_table_that_can_be_read(model_file, folder, tmp_path):
     rows = parquet.read_table(out / "track.parquet").num_rows
     assert 0 < rows < 4000
     assert len(list(read_video(overlay))) in (rows, rows - 1)
+
+
+def test_a_video_is_followed_by_its_name(model_file, folder):
+    first = next(pliant.track(pliant.load(model_file), str(folder / "face.mp4"), lambda image: None))
+    assert first.image is not None
+    assert first.image.ndim == 3
