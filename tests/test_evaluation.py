@@ -13,6 +13,7 @@ from pyarrow import parquet
 import pliant
 from pliant.cli.evaluate import evaluate as evaluate_command
 from pliant.cli.fit import fit as fit_command
+from pliant.data import formats
 from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.evaluation import evaluate, evaluate_fits
@@ -23,7 +24,7 @@ from pliant.plots import plot_fit, plot_overlay
 from pliant.synthetic import write_faces
 from test_cli import run
 
-KEYS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "ms"]
+KEYS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "pixels", "ms"]
 FEW = {"device": "reference", "iterations": (3, 2), "starts": 2}
 QUICK = ("--device", "reference", "--iterations", "3,2")
 
@@ -160,6 +161,29 @@ class TestRecords:
         ):
             evaluate(model, dataset[1:3], start=find, **FEW)
 
+    def test_errors_in_pixels_and_units(self, model, dataset):
+        """In units where each sample has a scale, and nowhere if one has none."""
+
+        def scaled(sample, spacing):
+            found = replace(sample.annotation(), spacing=spacing)
+            return replace(sample, points_source=found)
+
+        measured = [scaled(sample, 0.1 * (k + 1)) for k, sample in enumerate(dataset[:3])]
+        done = evaluate_fits(model, Dataset(tuple(measured), "scaled"), **FEW)
+        sizes = {sample.name: np.ptp(sample.points(), axis=0).mean() for sample in measured}
+        scales = {sample.name: sample.spacing() for sample in measured}
+        for record in done.records:
+            assert record.pixels == pytest.approx(record.error * sizes[record.image])
+            assert record.units == pytest.approx(record.pixels * scales[record.image])
+        for name in ("pixels", "units"):
+            values = [getattr(record, name) for record in done.records]
+            assert done.rows[1][name] == pytest.approx(np.mean(values))
+            assert done.rows[0][name] > 0
+        unknown = [*measured[:2], dataset[2]]
+        rows = evaluate(model, Dataset(tuple(unknown), "one without"), **FEW)
+        assert "units" not in rows[1]
+        assert rows[1]["pixels"] == pytest.approx(done.rows[1]["pixels"])
+
     def test_ways_have_names(self, model, dataset):
         assert evaluate_fits(model, dataset[:2], start="centre", **FEW).search.images == 2
         with pytest.raises(ValueError, match="no way 'nowhere'"):
@@ -187,9 +211,19 @@ class TestEvaluateCommand:
             assert one["image"] == other["image"] == record.image
             assert float(one["error"]) == other["error"] == record.error
             assert (
-                (float(one["x_7"]), float(one["y_7"])) == tuple(other["points"][7]) == tuple(record.points[7])
+                (float(one["x7"]), float(one["y7"]))
+                == (other["x"][7], other["y"][7])
+                == tuple(record.points[7])
             )
-            assert float(one["distance_7"]) == other["distances"][7] == record.distances[7]
+            assert float(one["distance7"]) == other["distances"][7] == record.distances[7]
+            assert float(one["pixels"]) == other["pixels"] == record.pixels
+        fits = pliant.read_fits(tmp_path / "fits.parquet")
+        assert fits["points"].shape == (6, 68, 2)
+        assert np.array_equal(fits["distances"], [record.distances for record in again.records])
+        assert [len(formats.read_annotations(tmp_path / f"fits.{kind}")) for kind in ("csv", "parquet")] == [
+            6,
+            6,
+        ]
 
     def test_starts_without_ground_truth(self, file, folder, tmp_path):
         arguments = ("evaluate", file, folder, "--start", "detector", "--tries", 2, *QUICK)

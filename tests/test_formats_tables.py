@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pliant.data.annotation import Annotation
+from pliant.data.dataset import load_dataset
 from pliant.data.formats import _recognised, formats, read_annotations, write_annotations
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -129,6 +130,21 @@ class TestTps:
         first, second = read_annotations(folder / "wings.tps", "tps:height-1")
         assert_allclose(first.points[[0, 3]], [[10, 68.5], [0, 98]])
         assert_allclose(second.points[1], [5, 34])
+
+    @pytest.mark.parametrize(
+        ("text", "spacing"), [("0.0045", 0.0045), ("-1", None), ("0", None), ("mm", None)]
+    )
+    def test_the_length_of_a_pixel(self, tmp_path, text, spacing):
+        """Kept, and not applied; what is no length is left out."""
+        Image.new("L", (30, 20)).save(tmp_path / "a.png")
+        content = f"LM=1\n3 4\nIMAGE=a.png\nSCALE={text}\nLM=1\n5 6\nIMAGE=a.png\n"
+        (tmp_path / "a.tps").write_text(content)
+        first, second = read_annotations(tmp_path / "a.tps")
+        assert (first.spacing, second.spacing) == (spacing, None)
+        np.testing.assert_allclose(first.points, [[3, 16]])
+        write_annotations(tmp_path / "b.tps", [first, second])
+        assert [one.spacing for one in read_annotations(tmp_path / "b.tps")] == [spacing, None]
+        assert load_dataset(tmp_path / "b.tps")[0].spacing() == spacing
 
     def test_what_tpsdig_reads(self, tmp_path):
         write_annotations(

@@ -38,8 +38,9 @@ class FitRecord(Concise):
     """One fit, compared with the landmarks.
 
     `image` is the sample's name and `start` the number of its start, from 0. `error` is the mean distance at the
-    landmarks that count, and `distances (v,)` are those of all, both over the size of the object. `found` says
-    whether the start was on the object; without any start, all numbers are nan.
+    landmarks that count, and `distances (v,)` are those of all, both over the size of the object. `pixels` is the
+    same as `error` in pixels of the image, and `units` in those of the landmark file, nan if it has no scale.
+    `found` says whether the start was on the object; without any start, all numbers are nan.
     """
 
     image: str
@@ -47,6 +48,8 @@ class FitRecord(Concise):
     start: int
     status: Status
     error: float
+    pixels: float
+    units: float
     distances: Float64
     points: Float64
     cost: float
@@ -121,8 +124,10 @@ def evaluate_fits(
 
     One row for the starts themselves (`algorithm` is "start", `ms` 0) and one for each algorithm: the shares
     `lt_0.02`, `lt_0.03` and `lt_0.04` of fits with an error below that, `mean`, `std` and `median` of the
-    errors, and `ms`, milliseconds a fit without reading the image. Errors are mean distances at `points` (as
-    in `metrics.point_subset`) over the size of the object. A fit that failed has the error of its start.
+    errors, `pixels`, their mean in pixels of the image, `units`, the same in millimetres or whatever the landmark
+    files have, if all of them say how long a pixel is, and `ms`, milliseconds a fit without reading the image.
+    Errors are mean distances at `points` (as in `metrics.point_subset`) over the size of the object: the mean of
+    the width and the height of the box around its landmarks. A fit that failed has the error of its start.
 
     With `noise` as the `start`, there are `starts` random ones for each image; start k of image i depends on
     `seed`, i and k alone, so that algorithms and settings can be compared one to one. Otherwise `start` is a
@@ -171,17 +176,33 @@ def evaluate_fits(
             advance = bar.start("finding starts", len(images))
             begins, search = _searched(model, images, truths, subset, find, fitters[0].jobs, advance)
         found = [begin for begin in begins if begin.found]
-        rows: list[Row] = [{"algorithm": "start", **summarise(b.error for b in found), "ms": 0.0}]
+        sizes = shape_size(truths)
+        spacings = np.array([sample.spacing() or np.nan for sample in images], dtype=np.float64)
+        away = [(sizes[b.image] * b.error, spacings[b.image] * sizes[b.image] * b.error) for b in found]
+        rows: list[Row] = [
+            {"algorithm": "start", **summarise(b.error for b in found), **_means(away), "ms": 0.0}
+        ]
         records: list[FitRecord] = []
         for fitter in fitters:
             advance = bar.start(str(fitter.algorithm), len(begins))
             # A copy, because what a fitter prepares is large, and need not outlive its turn.
-            some, seconds = _records(replace(fitter), images, truths, begins, subset, advance)
+            some, seconds = _records(replace(fitter), images, truths, spacings, begins, subset, advance)
             milliseconds = 1000 * seconds / sum(begin.start is not None for begin in begins)
             errors = [record.error for record in some if record.found]
-            rows.append({"algorithm": str(fitter.algorithm), **summarise(errors), "ms": milliseconds})
+            away = [(record.pixels, record.units) for record in some if record.found]
+            summed = {**summarise(errors), **_means(away), "ms": milliseconds}
+            rows.append({"algorithm": str(fitter.algorithm), **summed})
             records += some
     return Evaluation(rows, tuple(records), search)
+
+
+def _means(away: Sequence[tuple[float, float]]) -> Row:
+    """The mean error in pixels, and in units if each is known, of the fits whose error is a number."""
+    values = np.array(away)
+    pixels, units = values[np.isfinite(values[:, 0])].T
+    known = len(pixels) > 0
+    lengths = {"units": float(np.mean(units))} if known and np.isfinite(units).all() else {}
+    return {"pixels": float(np.mean(pixels)) if known else np.nan, **lengths}
 
 
 def random_start(model: Model, truth: Float64, noise: float, seed: int, image: int, number: int) -> Float64:
@@ -254,6 +275,7 @@ def _records(
     fitter: Fitter,
     images: Dataset,
     truths: Float64,
+    spacings: Float64,
     begins: list[_Begin],
     subset: Int32,
     advance: Callable[[], None],
@@ -273,8 +295,8 @@ def _records(
         seconds += time.perf_counter() - clock
         for begin in some:
             fit = next(fits) if begin.start is not None else None
-            sample = images[begin.image]
-            records.append(_record(sample, str(fitter.algorithm), begin, fit, truths[begin.image], subset))
+            name, k = images[begin.image].name, begin.image
+            records.append(_record(name, str(fitter.algorithm), begin, fit, truths[k], spacings[k], subset))
             advance()
     return records, seconds
 
@@ -285,17 +307,27 @@ def _start_of(begin: _Begin) -> Floats:
 
 
 def _record(
-    sample: Sample, algorithm: str, begin: _Begin, fit: FitResult | None, truth: Float64, subset: Int32
+    image: str,
+    algorithm: str,
+    begin: _Begin,
+    fit: FitResult | None,
+    truth: Float64,
+    spacing: float,
+    subset: Int32,
 ) -> FitRecord:
     points = np.full_like(truth, np.nan) if fit is None else fit.points
     failed = fit is None or fit.status is Status.FAILED
+    error = begin.error if failed else normalised_error(points, truth, subset)
+    size = float(shape_size(truth))
     return FitRecord(
-        image=sample.name,
+        image=image,
         algorithm=algorithm,
         start=begin.number,
         status=Status.FAILED if fit is None else fit.status,
-        error=begin.error if failed else normalised_error(points, truth, subset),
-        distances=np.linalg.norm(points - truth, axis=-1) / shape_size(truth),
+        error=error,
+        pixels=size * error,
+        units=float(spacing * size * error),
+        distances=np.linalg.norm(points - truth, axis=-1) / size,
         points=points,
         cost=np.nan if fit is None else fit.cost,
         seconds=0.0 if fit is None else fit.seconds,

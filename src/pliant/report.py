@@ -110,13 +110,16 @@ class Evaluated:
     """The k fits of one algorithm: errors over the size `(k,)`, and what else is known.
 
     `landmark_errors (k, v)` are those of every landmark, `points` are k shapes `(v, 2)`, and `milliseconds` is what
-    one fit takes.
+    one fit takes. `pixels (k,)` are the errors in pixels, and `units (k,)` in those of the landmark files, nan
+    where nobody knows how long a pixel is.
     """
 
     errors: Floats
     landmark_errors: Floats | None = None
     points: Sequence[Floats] | None = None
     milliseconds: float | None = None
+    pixels: Floats | None = None
+    units: Floats | None = None
 
 
 def evaluation_page(
@@ -128,16 +131,17 @@ def evaluation_page(
     images: Sequence[ImageSource] = (),
     names: Sequence[str] | None = None,
     truths: Sequence[Floats] | None = None,
+    landmark_names: Sequence[str] = (),
     settings: Mapping[str, object] | None = None,
     limit: float | None = None,
     style: Style = STYLE,
 ) -> str:
     """A page about the fits of each label (an algorithm, or "start").
 
-    Errors of landmarks are drawn on the `mean (v, 2)`. Points are drawn on `images`, k of them (a file that was
-    fitted from several starts comes several times) with their `names` and `truths (v, 2)`: the best, median and
-    worst fits. What is not given is left out, so that a label without points has no such pictures. `limit` is the
-    error up to which curves are drawn, and beyond which a fit has failed.
+    Errors of landmarks are drawn on the `mean (v, 2)`, with `landmark_names` if there are any. Points are drawn on
+    `images`, k of them (a file that was fitted from several starts comes several times) with their `names` and
+    `truths (v, 2)`: the best, median and worst fits. What is not given is left out, so that a label without points
+    has no such pictures. `limit` is the error up to which curves are drawn, and beyond which a fit has failed.
     """
     errors = {label: some.errors for label, some in fits.items()}
     bound = limit or round_limit(errors)
@@ -150,7 +154,7 @@ def evaluation_page(
     ]
     for label, some in fits.items():
         if mean is not None and some.landmark_errors is not None:
-            figure = plots.plot_landmark_errors(mean, some.landmark_errors, style=style)
+            figure = plots.plot_landmark_errors(mean, some.landmark_errors, names=landmark_names, style=style)
             shown = picture(figure, f"{label}: mean error of every landmark", vector=True)
             sections.append(Section(f"Where the errors are: {label}", [shown]))
         if len(images) and some.points is not None:
@@ -200,6 +204,7 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
 
 
 def _error_table(fits: Mapping[str, Evaluated], limit: float) -> Html:
+    measured = _lengths(fits)
     timed = any(some.milliseconds is not None for some in fits.values())
     header = ["", "fits", *(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median", "area", "failed"]
     rows = []
@@ -208,10 +213,25 @@ def _error_table(fits: Mapping[str, Evaluated], limit: float) -> Html:
         row: list[object] = [label, len(some.errors), *(f"{summed[f'lt_{bound}']:.1%}" for bound in BOUNDS)]
         row += [summed[key] for key in ("mean", "std", "median")]
         row += [plots.ced_area(some.errors, limit), f"{1 - np.mean(np.asarray(some.errors) <= limit):.1%}"]
+        for lengths in measured.values():
+            values = np.asarray(lengths.get(label, []), dtype=np.float64)
+            row.append(f"{np.mean(values[np.isfinite(values)]):.3g}" if np.isfinite(values).any() else "")
         if timed:
             row.append("" if some.milliseconds is None else f"{some.milliseconds:.1f}")
         rows.append(row)
+    header += measured
     return table([*header, "ms"] if timed else header, rows)
+
+
+def _lengths(fits: Mapping[str, Evaluated]) -> dict[str, dict[str, Floats]]:
+    """Errors in pixels and in units, by label; units only where all of them are known."""
+    pixels = {label: some.pixels for label, some in fits.items() if some.pixels is not None}
+    units = {
+        label: some.units
+        for label, some in fits.items()
+        if some.units is not None and np.isfinite(some.units).all()
+    }
+    return {name: found for name, found in (("pixels", pixels), ("units", units)) if found}
 
 
 def _shown(value: object) -> str:
@@ -235,8 +255,9 @@ def rendered(figure: Figure, kind: str) -> bytes:
 
 
 _ABOUT_ERRORS = (
-    "Errors are mean distances between points, divided by the size of the object. The area is that below the curve "
-    "of the next picture, up to an error of {limit:g}; fits beyond it have failed."
+    "Errors are mean distances between points, divided by the size of the object: the mean of the width and the "
+    "height of the box around its landmarks. Means in pixels are those of the images. The area is that below the "
+    "curve of the next picture, up to an error of {limit:g}; fits beyond it have failed."
 )
 
 _CSS = """

@@ -114,7 +114,9 @@ def evaluate(
 ) -> None:
     """Say how near fits come to known landmarks.
 
-    Errors are mean distances between points, divided by the size of the object. Random starts depend on the seed
+    Errors are mean distances between points, divided by the size of the object: the mean of the width and the
+    height of the box around its landmarks. The column px has the mean error in pixels of the images, and units in
+    those of the landmark files, such as millimetres, if all of them have a scale. Random starts depend on the seed
     alone, so that rows of different runs can be compared.
     """
     import json
@@ -182,7 +184,7 @@ def evaluate(
     for warning in said:
         say(str(warning.message), colour="yellow", error=True)
     if output is not None:
-        write_records(output, done.records)
+        write_records(output, done.records, loaded.landmark_names)
     if draw is not None:
         from pliant.plots import plot_ced
 
@@ -219,6 +221,7 @@ def _page(
 ) -> str:
     import numpy as np
 
+    from pliant.data.names import readable
     from pliant.report import Evaluated, evaluation_page
 
     samples = {sample.name: sample for sample in dataset}
@@ -231,6 +234,8 @@ def _page(
             np.array([record.distances for record in shown]),
             [record.points for record in shown],
             milliseconds[algorithm],
+            np.array([record.pixels for record in shown]),
+            np.array([record.units for record in shown]),
         )
     lead = f"{len(shown)} fits of {len({record.image for record in shown})} images of {', '.join(sources)}."
     return evaluation_page(
@@ -239,7 +244,8 @@ def _page(
         lead=lead if done.search is None else f"{lead} {search_line(done.search)}",
         mean=model.levels[-1].shape.mean,
         images=[samples[record.image] for record in shown],
-        names=[Path(record.image).name for record in shown],
+        names=[readable(Path(record.image).name) for record in shown],
+        landmark_names=model.landmark_names,
         truths=[samples[record.image].points() for record in shown],
         settings=about,
     )
@@ -256,10 +262,16 @@ def search_line(search: Search) -> str:
     )
 
 
-def write_records(path: Path, records: Sequence[FitRecord]) -> None:
-    """Write every fit to a file: JSON and Parquet have lists of points, CSV a column for each number."""
+def write_records(path: Path, records: Sequence[FitRecord], names: Sequence[str] = ()) -> None:
+    """Write every fit to a file: Parquet as `pliant fit` has it, CSV with a column for each number, or JSON.
+
+    `names` are those of the landmarks, if they have any.
+    """
     import csv
     import json
+
+    from pliant.data.formats.parquet import names_metadata
+    from pliant.data.tables import coordinate_titles
 
     rows = [_plain(record) for record in records]
     ending = path.suffix.lower()
@@ -269,10 +281,12 @@ def write_records(path: Path, records: Sequence[FitRecord]) -> None:
         import pyarrow as pa
         from pyarrow import parquet
 
-        parquet.write_table(pa.Table.from_pylist(rows), path)
+        for row in rows:
+            row["x"], row["y"] = (list(axis) for axis in zip(*row.pop("points"), strict=True))
+        columns = pa.Table.from_pylist(rows)
+        parquet.write_table(columns.replace_schema_metadata(names_metadata(names)), path)
     else:
-        count = range(len(records[0].points))
-        wide = [f"{name}_{k}" for k in count for name in ("x", "y", "distance")]
+        wide = coordinate_titles(len(records[0].points), names, ("x", "y", "distance"))
         with open(path, "w", newline="", encoding="utf-8") as file:
             table = csv.writer(file)
             table.writerow([*(key for key in rows[0] if key not in ("points", "distances")), *wide])
@@ -297,15 +311,15 @@ def _plain(record: FitRecord) -> dict[str, Any]:
     import math
     from dataclasses import asdict
 
+    from pliant.data.names import to_text
+
     def plain(value: Any) -> Any:
         if isinstance(value, list):
             return [plain(item) for item in value]
         return None if isinstance(value, float) and not math.isfinite(value) else value
 
-    return {
-        key: plain(value.tolist() if hasattr(value, "tolist") else value)
-        for key, value in asdict(record).items()
-    }
+    named = {**asdict(record), "image": to_text(record.image)}
+    return {key: plain(value.tolist() if hasattr(value, "tolist") else value) for key, value in named.items()}
 
 
 def _outcome(done: Evaluation) -> dict[str, Any]:
@@ -316,19 +330,24 @@ def _outcome(done: Evaluation) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     shares = [key for key in rows[0] if key.startswith("lt_")]
-    table = Table()
+    # As narrow as can be: ten columns and the longest name of an algorithm should fit into 80 characters.
+    table = Table(box=SIMPLE_HEAD, padding=0)
     # A name that is cut off could not be typed again: a long one goes on in the next line.
     table.add_column("algorithm", overflow="fold")
-    for title in (*(key.replace("lt_", "<") for key in shares), "mean", "std", "median", "ms"):
+    lengths = [key for key in ("pixels", "units") if key in rows[0]]
+    titles = ["px" if key == "pixels" else key for key in lengths]
+    for title in (*(key.replace("lt_", "<") for key in shares), "mean", "std", "median", *titles, "ms"):
         table.add_column(title, justify="right")
     for row in rows:
         table.add_row(
             row["algorithm"],
             *(f"{row[key]:.1%}" for key in shares),
             *(f"{row[key]:.4f}" for key in ("mean", "std", "median")),
+            *(f"{row[key]:.3g}" for key in lengths),
             f"{row['ms']:.1f}",
         )
     console().print(table)

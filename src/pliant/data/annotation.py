@@ -26,7 +26,8 @@ class Annotation(Concise):
     has nan where a landmark is missing; `names` are the landmarks' names, if they have any. `box` has the edges
     left, top, right, bottom: around the pixels 1 to 4 it goes from 0.5 to 4.5. `size` is the image's, where the
     file or its reader knew it. `group` is what must not be torn apart by a split: a person, a video. `pixels` makes
-    the image if the file itself holds it.
+    the image if the file itself holds it. `spacing` is the length of one pixel in the units of the file, such as
+    millimetres, where it says so.
     """
 
     image: str
@@ -36,6 +37,7 @@ class Annotation(Concise):
     size: Size | None = None
     group: str = ""
     pixels: Callable[[], Image] | None = field(default=None, repr=False)
+    spacing: float | None = None
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,10 @@ class Sample(Concise):
         box = found.box if self.box is None else self.box
         return replace(found, box=box, group=self.group or found.group)
 
+    def spacing(self) -> float | None:
+        """The length of one pixel in units such as millimetres, if the landmark file has it."""
+        return None if self.points_source is None else self.annotation().spacing
+
     def mirrored(self, permutation: Sequence[int]) -> Sample:
         """The sample in a mirror; landmark i of it is landmark `permutation[i]` of this one, seen there."""
         return replace(

@@ -74,14 +74,18 @@ def ced_area(errors: Floats, limit: float) -> float:
     return float(np.mean(np.clip(1 - errors / limit, 0, 1)))
 
 
-def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: Style = STYLE) -> Figure:
+def plot_landmark_errors(
+    mean: Floats, errors: Floats, worst: int = 10, style: Style = STYLE, *, names: Sequence[str] = ()
+) -> Figure:
     """Where fits are off: errors over the size `(k, v)` of k fits, on the mean shape `(v, 2)`.
 
     A circle's radius is the mean error of its landmark, enlarged by a round factor that the title gives. The
-    `worst` landmarks, numbered from 0, are listed beside it, with the span of the middle half of their errors.
+    `worst` landmarks, by their `names` or numbered from 0, are listed beside it, with the span of the middle half
+    of their errors.
     """
     if errors.ndim != 2 or errors.shape[1] != len(mean):
         raise ValueError(f"{len(mean)} landmarks need errors (k, {len(mean)}), not {errors.shape}.")
+    labels = [_shortened(name, 16) for name in names] or [str(number) for number in range(len(mean))]
     finite = np.isfinite(errors)
     counted = finite.any(axis=0)
     if not counted.any():
@@ -138,7 +142,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
         # Outwards, where the shape leaves room.
         way = (mean[number] - middle) / max(float(np.linalg.norm(mean[number] - middle)), 1e-9)
         shape.annotate(
-            str(number),
+            labels[number],
             mean[number] + way * factor * size * average[number],
             xytext=(0.7 * style.font * way[0], -0.7 * style.font * way[1]),
             textcoords="offset points",
@@ -146,6 +150,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
             va="center",
             fontsize=0.9 * style.font,
             path_effects=[withStroke(linewidth=2, foreground="white")],
+            parse_math=False,
         )
     bar = figure.colorbar(circles, ax=shape, shrink=0.8, pad=0.02)
     bar.set_label("mean error / size", fontsize=style.font)
@@ -154,7 +159,7 @@ def plot_landmark_errors(mean: Floats, errors: Floats, worst: int = 10, style: S
     rows = np.arange(len(order))
     listed.hlines(rows, low, high, color="0.55", linewidth=3)
     listed.plot(average[order], rows, "o", color=style.curves[0], markersize=0.6 * style.font)
-    listed.set_yticks(rows, [str(number) for number in order])
+    listed.set_yticks(rows, [labels[number] for number in order], parse_math=False)
     listed.invert_yaxis()
     dress(listed, style, title="worst landmarks: mean, middle half", x="error / size")
     listed.set_xlim(left=0)

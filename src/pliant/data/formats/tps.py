@@ -8,8 +8,9 @@ ID=0
 SCALE=0.0045
 
 A coordinate that is negative or NA is a missing landmark, as geomorph's readland.tps has it with negNA. Points of
-CURVES are appended to the landmarks, as there with readcurves. Coordinates stay in pixels: SCALE is not applied.
-Outlines, comments and IDs are ignored, and so are specimens with LM=0, which nobody has digitised yet.
+CURVES are appended to the landmarks, as there with readcurves. Coordinates stay in pixels: SCALE, the length of one
+pixel, is kept beside them. Outlines, comments and IDs are ignored, and so are specimens with LM=0, which nobody has
+digitised yet.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     annotations: list[Annotation] = []
     at, start, image = 0, 0, ""
+    spacing: float | None = None
     points: list[tuple[float, float]] = []
 
     def finish() -> None:
@@ -72,7 +74,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             raise ValueError(
                 f"{path}, line {start}: this specimen has no IMAGE=, and without its height nothing is known of y."
             )
-        annotations.append(Annotation(image, convention.to_ours(np.array(points), size), size=size))
+        ours = convention.to_ours(np.array(points), size)
+        annotations.append(Annotation(image, ours, size=size, spacing=spacing))
 
     while at < len(lines):
         text = lines[at].strip()
@@ -89,7 +92,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             )
         if key == "LM":
             finish()
-            start, image = at, ""
+            start, image, spacing = at, "", None
             points = _block(path, lines, at, value)
             at += _count(path, at, value)
         elif key in ("CURVES", "OUTLINES"):
@@ -99,6 +102,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                     points += found
         elif key == "IMAGE":
             image = value
+        elif key == "SCALE":
+            spacing = _scale(value)
     finish()
     if not annotations:
         raise ValueError(f"{path}: there are no landmarks in this file.")
@@ -121,7 +126,17 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         theirs[missing] = -1
         lines += [f"{x:.5f} {y:.5f}" for x, y in theirs]
         lines += [f"IMAGE={annotation.image}", f"ID={number}"]
+        lines += [] if annotation.spacing is None else [f"SCALE={annotation.spacing:.10g}"]
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def _scale(value: str) -> float | None:
+    """The length of a pixel; what is no length says nothing about the landmarks, and does not stop them."""
+    try:
+        length = float(value)
+    except ValueError:
+        return None
+    return length if 0 < length < np.inf else None
 
 
 def _count(path: Path, line: int, value: str) -> int:
