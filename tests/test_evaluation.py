@@ -219,6 +219,7 @@ class TestEvaluateCommand:
             assert float(one["pixels"]) == other["pixels"] == record.pixels
         fits = pliant.read_fits(tmp_path / "fits.parquet")
         assert fits["points"].shape == (6, 68, 2)
+        assert np.isnan(fits["units"]).all()
         assert np.array_equal(fits["distances"], [record.distances for record in again.records])
         assert [len(formats.read_annotations(tmp_path / f"fits.{kind}")) for kind in ("csv", "parquet")] == [
             6,

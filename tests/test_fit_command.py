@@ -76,7 +76,10 @@ def test_good_and_bad_images(fit, folder, tmp_path):
     with open(output / "fits.csv", newline="") as table:
         rows = list(csv.DictReader(table))
     assert [float(row["cost"]) for row in rows[2:]] == list(fits["cost"][2:])
-    assert rows[0]["cost"] == ""
+    assert rows[0]["cost"] == rows[0]["x0"] == ""
+    assert (float(rows[3]["x7"]), float(rows[3]["y7"])) == tuple(fits["points"][3, 7])
+    found = pliant.load_dataset(output / "fits.csv")
+    assert [os.path.basename(sample.name) for sample in found] == [f"{name}.jpg" for name in faces]
 
 
 def test_boxes(fit, file, folder, tmp_path):

@@ -234,6 +234,8 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
             texts = column.to_pylist()
             texts = [from_text(text) for text in texts] if name == "image" else texts
             columns[name] = np.array(texts, dtype=np.str_)
+        elif pa.types.is_null(column.type):
+            columns[name] = np.full(len(column), np.nan)
         else:
             columns[name] = _together(column) if pa.types.is_list(column.type) else column.to_numpy()
     columns["points"] = np.stack([columns.pop("x"), columns.pop("y")], axis=-1)

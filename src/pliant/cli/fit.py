@@ -93,7 +93,7 @@ def fit(
         ),
     ] = None,
     csv: Annotated[
-        bool, typer.Option("--csv", help="Also write fits.csv: the table without points.")
+        bool, typer.Option("--csv", help="Also write fits.csv: the table with a column for each coordinate.")
     ] = False,
     draw: Annotated[bool, typer.Option("--draw", help="Also draw pictures/NAME.png for each image.")] = False,
     draw_full: Annotated[

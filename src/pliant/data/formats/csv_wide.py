@@ -1,7 +1,8 @@
 """A table with one row an object: `image,x0,y0,x1,y1,...` or `image,nose_x,nose_y,...`, and perhaps `group`.
 
 An empty field, `nan` or `NA` is a missing landmark. Further columns are ignored. Fields may be separated by
-semicolons or tabs. Landmarks that are numbered are put in the order of their numbers.
+semicolons or tabs. Landmarks that are numbered are put in the order of their numbers. Rows of `pliant fit` and
+`evaluate` whose `status` is `failed` are left out.
 """
 
 from __future__ import annotations
@@ -59,10 +60,13 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     if image is None:
         raise ValueError(f"{path}, line 1: no column is called image, so that nobody knows whose these are.")
     group = [title.lower() for title in header].index("group") if "group" in map(str.lower, header) else None
+    status = header.index("status") if "status" in header else None
     annotations = []
     for line, row in rows:
         if len(row) != len(header):
             raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {len(header)} titles.")
+        if status is not None and row[status] == "failed":
+            continue
         points = convention.to_ours(landmarks_in(row, columns, path, line))
         annotations.append(
             Annotation(row[image], points, names, group=row[group] if group is not None else "")
