@@ -176,10 +176,7 @@ def _read_table(
 def _read_data(
     path: Path, file: BufferedReader, header: bytes, checksum: object, size: int
 ) -> NDArray[np.uint8]:
-    """All arrays as bytes that nobody can write to, if they are as they were written.
-
-    It takes about 0.9 s a gigabyte, of which the checksum is two thirds.
-    """
+    """All arrays as bytes that nobody can write to, if they are as they were written."""
     if not isinstance(checksum, str) or not re.fullmatch("[0-9a-f]{64}", checksum):
         raise ModelFileError(f"{path}: the checksum is damaged.")
     digest = hashlib.sha256(header.replace(checksum.encode(), _UNSIGNED.encode(), 1))
