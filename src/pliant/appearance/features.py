@@ -135,7 +135,8 @@ def _slopes(image: Float32) -> Float32:
 def _longest(gradients: Float32) -> Float32:
     """Of gradients `(3, 2, h, w)`, the longest at every pixel `(2, h, w)`; the first of those that are alike."""
     _, _, height, width = gradients.shape
-    out: Float32 = gradients[0].copy()
+    out = np.empty((2, height, width), dtype=np.float32)
+    out[:] = gradients[0]
     for y in range(height):
         for x in range(width):
             most = out[0, y, x] * out[0, y, x] + out[1, y, x] * out[1, y, x]
