@@ -14,7 +14,7 @@ from PIL import Image as PIL
 
 from pliant.data.annotation import Annotation
 from pliant.data.dataset import Dataset, Sample, load_dataset
-from pliant.data.formats import write_annotations, write_landmarks
+from pliant.data.formats import read_annotations, write_annotations, write_landmarks
 from pliant.data.images import ImageError, read_image
 from pliant.data.sources import find_images
 from pliant.data.validation import validate
@@ -152,6 +152,87 @@ class TestManifests:
 
         (folder / "wide.csv").write_text("image,x0,y0\na.png,1,2\n")
         assert read_manifest(folder / "wide.csv") is None
+
+
+class TestOneFileForEachImage:
+    """Formats that can hold many images, and plain text, called like the image that they are about."""
+
+    @pytest.fixture
+    def images(self, tmp_path):
+        for name in "abc":
+            write_image(tmp_path / f"{name}.png")
+        return tmp_path
+
+    @pytest.mark.parametrize("ending", [".tps", ".json", ".xml", ".csv", ".fcsv", ".npz"])
+    def test_a_folder_of_them_is_loaded(self, ending, images):
+        for number, name in enumerate("ab"):
+            one = Annotation(f"{name}.png", POINTS + number, size=(70, 70))
+            write_annotations(images / f"{name}{ending}", [one])
+        samples = {sample.name[-5]: sample for sample in load_dataset(images)}
+        assert_allclose(samples["b"].points(), POINTS + 1, atol=0.51)
+        assert samples["c"].points_source is None
+        assert len(samples) == 3
+
+    def test_images_may_be_elsewhere(self, images):
+        (images / "labels").mkdir()
+        for name in "ab":
+            write_annotations(
+                images / "labels" / f"{name}.tps", [Annotation(f"{name}.png", POINTS, size=(70, 70))]
+            )
+        first, second = load_dataset(images / "labels", images=images)
+        assert (first.image().shape, second.image().shape) == ((70, 70), (70, 70))
+
+    def test_a_specimen_without_a_name_is_of_the_image_beside_it(self, images):
+        for name in "ab":
+            (images / f"{name}.tps").write_text("LM=3\n1 70\n2 69\n3 60\nID=0\n")
+        (first, *_) = load_dataset(images)
+        assert_allclose(first.points(), [[1, 0], [2, 1], [3, 10]])
+
+    def test_several_lists_of_all_images_are_not_guessed_at(self, images):
+        for name in ("train", "test"):
+            write_annotations(images / f"{name}.csv", [Annotation("a.png", POINTS)])
+        with pytest.raises(ValueError, match=r"test.csv, train.csv could each be"):
+            load_dataset(images)
+
+    @pytest.mark.parametrize(
+        "text", ["10 20\n30 20\n20 40\n", "# x, y\n10, 20\n30;20\n\n20\t40", "10\n20\n30\n20\n20\n40\n"]
+    )
+    def test_plain_text(self, text, images):
+        for name in "abc":
+            (images / f"{name}.txt").write_text(text)
+        (images / "readme.txt").write_text("hello")
+        samples = load_dataset(images)
+        assert len(samples) == 3
+        assert_allclose(samples[0].points(), [[10, 20], [30, 20], [20, 40]])
+        assert len(load_dataset(str(images / "[abc]*"))) == 3
+        turned = load_dataset(images, format="txt:bottom-left")
+        assert_allclose(turned[0].points(), [[10, 50], [30, 50], [20, 30]])
+
+    @pytest.mark.parametrize(
+        ("text", "sentence"),
+        [
+            ("1 2\n3\n4 5\n", "line 1: expected two"),
+            ("1 2 3\n", "line 1: expected two"),
+            ("1\n2\n3\n", "3 numbers are not pairs"),
+        ],
+    )
+    def test_other_text_gets_a_sentence(self, text, sentence, tmp_path):
+        (tmp_path / "a.txt").write_text(text)
+        with pytest.raises(ValueError, match=f"a.txt.*{sentence}"):
+            read_annotations(tmp_path / "a.txt", "txt")
+
+    def test_a_list_in_the_manner_of_wflw_is_no_landmark_file(self, images):
+        write_annotations(images / "list.txt", [Annotation("a.png", POINTS)])
+        (sample,) = load_dataset(images)
+        assert_allclose(sample.points(), POINTS)
+
+    @pytest.mark.parametrize("name", ["csv", "csv-long"])
+    def test_tables_with_y_upwards(self, name, images):
+        path = images / "all.csv"
+        write_annotations(path, [Annotation("a.png", POINTS, size=(70, 70))], f"{name}:bottom-left")
+        assert ",50" in path.read_text()
+        (sample,) = load_dataset(path, format=f"{name}:bottom-left")
+        assert_allclose(sample.points(), POINTS)
 
 
 class TestAddresses:

@@ -11,6 +11,8 @@ from pliant.data.tables import is_landmark_column
 from pliant.metrics import point_subset
 
 LONG = 100_000
+SECONDS = 5.0
+"""Far more than is needed, as the machine may be busy; the patterns that were here before took minutes."""
 
 WORST = {
     "blank lines": "\n" * 40,
@@ -58,13 +60,13 @@ def test_recognising_and_reading_take_no_time(text, tmp_path):
     for name, module in formats().items():
         path = tmp_path / f"a{module.EXTENSIONS[0]}"
         path.write_text(text)
-        with within(1.0):
+        with within(SECONDS):
             module.recognises(path, text.encode())
         if name in ("sleap", "imagej", "parquet", "npy", "npz"):
             continue
         sentence = f"{path}: read"
         try:
-            with within(1.0):
+            with within(SECONDS):
                 module.read(path, module.CONVENTION, lambda name: (640, 480))
         except ValueError as error:
             sentence = str(error)
@@ -73,7 +75,7 @@ def test_recognising_and_reading_take_no_time(text, tmp_path):
 
 @pytest.mark.parametrize("text", ["1" * LONG, " " * LONG + "x", "x_" * (LONG // 2), "1a" * (LONG // 2)])
 def test_names_and_titles_take_no_time(text):
-    with within(1.0):
+    with within(SECONDS):
         by_name([text, text + "b"])
         without_numbers([text])
         is_landmark_column(text)

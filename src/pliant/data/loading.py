@@ -29,6 +29,7 @@ from pliant.data.annotation import Annotation
 from pliant.data.dataset import Sample
 from pliant.data.formats import (
     _HEAD,
+    PLAIN_TEXT,
     endings_beside_images,
     formats,
     read_annotations,
@@ -69,7 +70,9 @@ def _matched(matches: Sequence[Source], folder: Source | None, format: str) -> l
         if sample.image_source in wanted
     ]
     # A pattern such as faces/* names landmark files too: they are read with their images.
-    alone = [file for file in matches if ending(file) not in (*images.EXTENSIONS, *endings_beside_images())]
+    read = {sample.points_source for sample in samples if isinstance(sample.points_source, (Path, str))}
+    others = (*images.EXTENSIONS, *endings_beside_images())
+    alone = [file for file in matches if ending(file) not in others and file not in read]
     return samples + [sample for source in alone for sample in samples_of(source, folder, format)]
 
 
@@ -114,6 +117,8 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
     for beside in by_stem.values():
         pictures = [file for file in beside if ending(file) in images.EXTENSIONS]
         landmarks = [file for other in endings_beside_images() for file in beside if ending(file) == other]
+        if pictures:
+            landmarks += [file for file in beside if ending(file) == PLAIN_TEXT]
         points = landmarks[0] if landmarks else None
         if points is not None and not pictures:
             pictures = [_picture(points, pictures_in)]
@@ -122,6 +127,11 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
         tables = [file for file in files if _is_about_many(file)]
         if len(tables) == 1:
             return _file(tables[0], folder if pictures_in is None else pictures_in, format, named=False)
+        pictured = {PurePosixPath(sample.name.partition("::")[0]).stem for sample in samples}
+        if pictures_in is not None and not samples:
+            pictured = {PurePosixPath(plain_name(file)).stem for file in files_in(as_source(pictures_in))}
+        if tables and all(PurePosixPath(plain_name(table)).stem in pictured for table in tables):
+            return _one_each(tables, samples, folder if pictures_in is None else pictures_in, format)
         if tables:
             listed = ", ".join(plain_name(table) for table in tables[:5])
             more = f" and {len(tables) - 5:,} more" if len(tables) > 5 else ""
@@ -139,6 +149,13 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
         known = f" Images end in {', '.join(images.EXTENSIONS)}." if files else ""
         raise ValueError(f"{folder}: there are no images in this folder.{hint or known}")
     return samples
+
+
+def _one_each(tables: Sequence[Source], alone: Sequence[Sample], folder: Source, format: str) -> list[Sample]:
+    """The samples of files that could hold many images and are called each like the one that it holds."""
+    samples = [sample for table in tables for sample in _file(table, folder, format, named=False)]
+    found = {sample.image_source for sample in samples if isinstance(sample.image_source, (Path, str))}
+    return samples + [sample for sample in alone if sample.image_source not in found]
 
 
 def _picture(landmarks: Source, folder: Source | None) -> Source:
@@ -162,11 +179,12 @@ def _file(source: Source, folder: Source | None, format: str, named: bool = True
 
 def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bool) -> list[Sample]:
     """The samples of a manifest; without a column `landmarks`, a landmark file beside the image is taken."""
+    endings = (*endings_beside_images(), PLAIN_TEXT)
 
     @cache
     def beside(place: Source) -> dict[str, Source]:
         files = files_in(place) if is_folder(place) else []
-        return {plain_name(file): file for file in files if ending(file) in endings_beside_images()}
+        return {plain_name(file): file for file in files if ending(file) in endings}
 
     samples = []
     for row in rows:
@@ -176,7 +194,7 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
         points = manifest.listed_file(landmarks, where, source, named) if landmarks else None
         if "landmarks" not in row:
             near = beside(parent(image))
-            names = [plain_name(with_ending(image, other)) for other in endings_beside_images()]
+            names = [plain_name(with_ending(image, other)) for other in endings]
             points = next((near[name] for name in names if name in near), None)
         box = manifest.box_of(row, row["where"])
         samples.append(

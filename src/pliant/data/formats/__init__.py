@@ -59,11 +59,15 @@ def formats() -> dict[str, Format]:
     return {module.NAME: module for module in modules}
 
 
+PLAIN_TEXT = ".txt"
+"""Landmarks only if an image of the same name lies beside it: notes, and lists of all images, end like this too."""
+
+
 def endings_beside_images() -> tuple[str, ...]:
     """Endings of the landmark files that lie beside an image of the same name, the likeliest first."""
     # An array beside an image may be anything: it counts if there is nothing else.
     beside = sorted(
-        (module for module in formats().values() if not module.MANY),
+        (module for module in formats().values() if not module.MANY and PLAIN_TEXT not in module.EXTENSIONS),
         key=lambda module: (module.NAME != "pts", module.NAME == "npy"),
     )
     return tuple(ending for module in beside for ending in module.EXTENSIONS)
@@ -180,7 +184,7 @@ def find_format(name: str) -> tuple[Format, Convention]:
     return module, module.VARIANTS[variant] if variant else module.CONVENTION
 
 
-_USUAL = {".xml": "dlib", ".json": "coco", ".csv": "csv"}
+_USUAL = {".xml": "dlib", ".json": "coco", ".csv": "csv", ".txt": "wflw"}
 """What is meant by endings that several formats share, when a file is to be written."""
 
 
@@ -200,7 +204,8 @@ def _recognised(path: Path) -> tuple[Format, Convention]:
     found = [module for module in formats().values() if module.recognises(path, head)]
     if not found:
         raise ValueError(
-            f"{path}: what is in this file is none of the known formats ({', '.join(sorted(formats()))})."
+            f"{path}: what is in this file is none of the known formats ({', '.join(sorted(formats()))}). If it is "
+            "your own, write a table image,x0,y0,x1,y1,... as CSV instead."
         )
     if len(found) > 1:
         names = ", ".join(module.NAME for module in found)

@@ -65,9 +65,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     for key, found in objects.items():
         points = np.array([found.get(name, (np.nan, np.nan)) for name in names])
         points[np.isnan(points).any(axis=1)] = np.nan
-        annotations.append(
-            Annotation(key[0], convention.to_ours(points), without_numbers(names), group=groups[key])
-        )
+        size = sizes(key[0]) if convention.needs_size else None
+        ours = convention.to_ours(points, size)
+        annotations.append(Annotation(key[0], ours, without_numbers(names), size=size, group=groups[key]))
     return annotations
 
 
@@ -82,7 +82,8 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         seen[annotation.image] += 1
         label += [annotation.group] if grouped else []
         names = annotation.names or [str(i) for i in range(len(annotation.points))]
-        for name, point in zip(names, convention.to_theirs(annotation.points).tolist(), strict=True):
+        theirs = convention.to_theirs(annotation.points, annotation.size)
+        for name, point in zip(names, theirs.tolist(), strict=True):
             rows.append([annotation.image, *label, name, *map(number_text, point)])
     if len(rows) == 1:
         raise ValueError(f"{path}: there are no landmarks to write.")

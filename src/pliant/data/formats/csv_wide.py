@@ -34,7 +34,12 @@ VARIANTS: Mapping[str, Convention] = {
     "1-based": Convention(
         reference="tables made in MATLAB or R: the centre of the first pixel is (1, 1)",
         first_pixel=(1.0, 1.0),
-    )
+    ),
+    "bottom-left": Convention(
+        reference="tables of plotting tools: y upwards, 0 at the lower edge of the image, as in TPS",
+        first_pixel=(0.0, 1.0),
+        y_up=True,
+    ),
 }
 
 _IMAGE = ("image", "image_name", "image_path", "filename", "file_name", "file", "path", "name", "id")
@@ -67,10 +72,10 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {len(header)} titles.")
         if status is not None and row[status] == "failed":
             continue
-        points = convention.to_ours(landmarks_in(row, columns, path, line))
-        annotations.append(
-            Annotation(row[image], points, names, group=row[group] if group is not None else "")
-        )
+        size = sizes(row[image]) if convention.needs_size else None
+        points = convention.to_ours(landmarks_in(row, columns, path, line), size)
+        of_group = row[group] if group is not None else ""
+        annotations.append(Annotation(row[image], points, names, size=size, group=of_group))
     if not annotations:
         raise ValueError(f"{path}: there are no rows in this table.")
     return annotations
@@ -83,7 +88,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     grouped = any(annotation.group for annotation in annotations)
     rows = [["image", *(["group"] if grouped else []), *titles]]
     for annotation in annotations:
-        values = convention.to_theirs(annotation.points).ravel().tolist()
+        values = convention.to_theirs(annotation.points, annotation.size).ravel().tolist()
         rows.append([annotation.image, *([annotation.group] if grouped else []), *map(number_text, values)])
     write_rows(path, rows)
 

@@ -99,7 +99,9 @@ def _points(path: Path, name: str, roi: Any, roifile: Any) -> Float64:
         raise ValueError(f"{path}: {name} is a {roi.roitype.name.lower()} and not a point: leave it out.")
     if roi.counter_positions is not None and len(np.unique(roi.counter_positions)) > 1:
         raise ValueError(f"{path}: the points of {name} lie in several slices of a stack.")
-    return np.asarray(roi.coordinates(), dtype=np.float64).reshape(-1, 2)
+    # roifile may turn what is not finite into whole numbers; what it does not, is refused when all is read.
+    with np.errstate(invalid="ignore"):
+        return np.asarray(roi.coordinates(), dtype=np.float64).reshape(-1, 2)
 
 
 def _is_zip(head: bytes) -> bool:

@@ -11,7 +11,6 @@ missing. The keypoints of a task are one object, or one for each rectangle that 
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -178,8 +177,8 @@ def _size(results: list[Any], where: str) -> Size | None:
     for region in results:
         if isinstance(region, dict) and "original_width" in region:
             sides = [entry(region, f"original_{side}", float, where) for side in ("width", "height")]
-            if not all(map(math.isfinite, sides)):
-                raise ValueError(f"{where}: the size of the image is no finite number.")
+            if not all(0 < side < 1e9 for side in sides):
+                raise ValueError(f"{where}: no image has a size of {sides[0]:g} x {sides[1]:g} pixels.")
             return int(sides[0]), int(sides[1])
     return None
 
