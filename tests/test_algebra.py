@@ -478,7 +478,7 @@ class TestSafety:
     @pytest.mark.parametrize("strategy", [Schur(), Alternated(1, joint=True)], ids=str)
     @pytest.mark.parametrize("cost", [SSD(), ProjectOut(0.0)], ids=str)
     def test_modes_of_any_size_are_solved_for_in_both_directions(self, cost, strategy):
-        """A mode that moves pixels a thousandth as far has a step a thousand times as long, and no other changes."""
+        """A mode that moves a thousandth as far has a step a thousand times as long, and no other changes."""
         sizes = np.geomspace(1, 1e-3, 7)
         world, unequal = World(4), World(4)
         unequal.W = world.W * sizes

@@ -229,9 +229,7 @@ class TestNames:
         assert len({annotation.names for annotation in read_annotations(tmp_path / "all.json")}) == 2
 
     def test_too_few_names(self, table, tmp_path):
-        assert "has 3 landmarks, and --names has 2" in refused(
-            table, tmp_path / "a.json", "--names", "a,b"
-        )
+        assert "has 3 landmarks, and --names has 2" in refused(table, tmp_path / "a.json", "--names", "a,b")
 
     def test_check_points_them_out(self, table):
         (suspect,) = find_suspects(validate(load_dataset(table)), skip=["blank", "duplicate"])

@@ -11,6 +11,8 @@ from pydicom.uid import ExplicitVRLittleEndian, JPEGLSLossless, SecondaryCapture
 
 import pliant
 from pliant.appearance.tones import stretched
+from pliant.data.annotation import Annotation
+from pliant.data.dataset import Sample
 from pliant.data.formats import write_landmarks
 from pliant.data.images import ImageError, image_size, image_spacing, read_image
 
@@ -132,3 +134,12 @@ def test_a_folder_of_radiographs(tmp_path, dataset):
     found = pliant.load_dataset(tmp_path)
     assert len(found) == 4
     assert pliant.train(found, size=40, detector=None).provenance["more_than_8_bits"] == 4
+
+
+def test_a_sample_knows_the_length_of_its_pixels(tmp_path, twelve):
+    """The landmark file comes first, then the image; other images have none."""
+    image = write(tmp_path / "a.dcm", twelve, PixelSpacing=[0.2, 0.2])
+    points = np.zeros((3, 2))
+    assert Sample("a", image, Annotation("", points)).spacing() == pytest.approx(0.2)
+    assert Sample("a", image, Annotation("", points, spacing=0.5)).spacing() == 0.5
+    assert Sample("a", lambda: np.zeros((4, 4)), Annotation("", points)).spacing() is None

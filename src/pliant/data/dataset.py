@@ -63,8 +63,11 @@ class Sample(Concise):
         return replace(found, box=box, group=self.group or found.group)
 
     def spacing(self) -> float | None:
-        """The length of one pixel in units such as millimetres, if the landmark file has it."""
-        return None if self.points_source is None else self.annotation().spacing
+        """The length of a pixel in units such as millimetres, if the landmark file or the image (DICOM) has it."""
+        written = None if self.points_source is None else self.annotation().spacing
+        if written is not None or not isinstance(self.image_source, (Path, str)):
+            return written
+        return images.image_spacing(self.image_source)
 
     def mirrored(self, permutation: Sequence[int]) -> Sample:
         """The sample in a mirror; landmark i of it is landmark `permutation[i]` of this one, seen there."""
