@@ -303,7 +303,7 @@ class TestReports:
                 for one in every
                 if (one["algorithm"], sum(one["iterations"]), one["sampling"])
                 == (row["algorithm"], int(row["iterations_at_most"]), float(row["sampling"]))
-                and one["folds"] == 0
+                and (one["folds"], one["order"], one["motion"]) == (0, "exact", "piecewise-affine")
                 and one["noise"] in (0, 0.05, 0.1)
             ]
             means = [np.mean([len(one[level]) - 1 for one in mine if len(one) > level]) for level in (0, 1)]
