@@ -127,6 +127,9 @@ class TestNames:
         names = set(
             re.findall(r"(?<![\w./:-])((?:pliant|plots|report)(?:\.[A-Za-z_]\w*)+)(?![\w/]|\.\w)", code)
         )
+        for name in names:
+            # What is imported along with other things is not promised to be there.
+            assert not name.startswith("pliant.") or name.split(".")[1] in dir(pliant), f"{page}: {name}"
         for room, listed in re.findall(r"^from (pliant[\w.]*) import (.+)$", code, re.M):
             names |= {f"{room}.{name.strip()}" for name in listed.split(",")}
         for name in names - NOT_PYTHON:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pliant import report as report
     from pliant import shape as shape
     from pliant import synthetic as synthetic
+    from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
     from pliant.bulk.table import read_fits
     from pliant.calibration import calibrate
@@ -64,7 +65,18 @@ _HOME = {
     "write_landmarks": "pliant.data.formats",
 }
 
-_ROOMS = ("data", "evaluation", "experiments", "metrics", "motion", "plots", "report", "shape", "synthetic")
+_ROOMS = (
+    "data",
+    "evaluation",
+    "experiments",
+    "metrics",
+    "motion",
+    "plots",
+    "report",
+    "shape",
+    "synthetic",
+    "tracking",
+)
 """What is imported as a whole: `pliant.plots.plot_fit` needs no other import."""
 
 __all__ = [
