@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
 
 .PHONY: help setup demo test test-slow lint format bench experiments pictures clean
@@ -11,14 +12,19 @@ help:            ## say what each target does
 
 setup: $(READY)  ## make .venv with pliant and its development tools
 
-$(READY): pyproject.toml
+# Pliant alone, which is all that the demo needs: the development tools take longer to install than it does to run.
+$(PLAIN): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || \
 	  { echo "pliant needs Python 3.11 to 3.13; name one with: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(READY): $(PLAIN)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY)   ## train a model of 200 synthetic faces and show it in demo/index.html
+demo: $(PLAIN)   ## train a model of 200 synthetic faces and show it in demo/index.html
 	$(BIN)/pliant demo --output demo
 
 test: $(READY)   ## run the tests
