@@ -164,3 +164,33 @@ class TestCommand:
     def test_wrong_words_get_a_sentence(self, folder):
         done = self.check(folder, "--skip", "shapes", code=1)
         assert "there is no check 'shapes'. Known: order, shape" in str(done.exception)
+
+
+def test_landmarks_counted_from_the_other_edge(good):
+    from pliant.data.turned import turned_over
+
+    assert turned_over(validate(good)) is None
+    over = Dataset(
+        tuple(
+            replace(
+                sample,
+                points_source=lambda sample=sample: (0, len(sample.image()) - 1) + sample.points() * (1, -1),
+            )
+            for sample in good
+        ),
+        "turned",
+    )
+    assert "look more alike from image to image when they are turned over" in turned_over(validate(over))
+    assert turned_over(validate(good[:4])) is None
+
+
+def test_the_command_says_that_landmarks_are_turned_over(folder, tmp_path, command):
+    command("convert", folder, tmp_path / "all.csv")
+    lines = [line.split(",") for line in (tmp_path / "all.csv").read_text().splitlines()]
+    for line in lines[1:]:
+        line[2::2] = [str(96 - float(value)) for value in line[2::2]]
+    (tmp_path / "all.csv").write_text("\n".join(map(",".join, lines)))
+    said = command("check", tmp_path / "all.csv", code=3)
+    assert "--from csv:bottom-left" in " ".join(said.out.split())
+    right = command("check", tmp_path / "all.csv", "--from", "csv:bottom-left", "--json")
+    assert json.loads(right.out)["turned_over"] is None

@@ -31,7 +31,10 @@ def check(
         Path | None, typer.Option(help="Draw the most suspicious samples, or a few if none is, to this file.")
     ] = None,
     skip: Annotated[
-        str, typer.Option(help="Checks to leave out: order, shape, size, rotation, names, blank, duplicate.")
+        str,
+        typer.Option(
+            help="Checks to leave out: order, shape, size, rotation, names, blank, duplicate, turned."
+        ),
     ] = "",
     format: From = "",
     images: Images = None,
@@ -47,7 +50,8 @@ def check(
     landmarks outside the image. Suspects are valid samples that a person
     should look at: landmarks where the other samples do not have them, left
     and right swapped, an object far larger than the rest or turned another
-    way, an image that is blank or the same as another. The exit code is 0 if
+    way, an image that is blank or the same as another. Landmarks that fit the
+    images better when turned over are pointed out too. The exit code is 0 if
     there are neither, and 3 otherwise.
     """
     import json
@@ -56,6 +60,7 @@ def check(
 
     import pliant
     from pliant.data.suspects import find_suspects
+    from pliant.data.turned import turned_over
     from pliant.data.validation import about_range, validate
     from pliant.progress import Progress
     from pliant.threads import cores
@@ -72,6 +77,7 @@ def check(
         valid = validate(dataset, workers, step, allow_missing=True)
         step = bar.start("looking for suspects", len(valid.dataset))
         suspects = find_suspects(valid, left_out, workers, step)
+        turned = None if "turned" in left_out else turned_over(valid)
     lacking = int(np.sum(np.any(np.isnan(valid.points[:, :, 0]), axis=1)))
     drawn = "" if draw is None else _draw(draw, valid.dataset, suspects)
     if as_json:
@@ -80,17 +86,20 @@ def check(
             "samples": len(dataset),
             "problems": list(valid.problems),
             "suspects": rows,
+            "turned_over": turned,
             "samples_with_missing_landmarks": lacking,
             "more_than_8_bits": valid.deep,
         }
         say(json.dumps(found, indent=2))
     elif not quiet:
         _print(dataset, valid.problems, suspects, lacking)
+        if turned:
+            say(turned, colour="yellow")
         if valid.deep:
             say(about_range(valid.deep))
         if drawn:
             say(drawn)
-    if valid.problems or suspects:
+    if valid.problems or suspects or turned:
         raise typer.Exit(INCOMPLETE)
 
 

@@ -26,7 +26,7 @@ from pliant.shape.missing import complete
 from pliant.shape.pdm import similarity_vectors
 from pliant.threads import one_blas_thread
 
-CHECKS = ("order", "shape", "size", "rotation", "names", "blank", "duplicate")
+CHECKS = ("order", "shape", "size", "rotation", "names", "blank", "duplicate", "turned")
 
 FEWEST = 20
 """So many samples tell what is usual; among fewer, images alone are looked at."""
