@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pliant
-from pliant.calibration import BOUNDS, calibrate
+from pliant.calibration import BOUNDS, _Judged, _learned, _scatter, calibrate
 from pliant.confidence import Evidence
 from pliant.data.dataset import dataset_from_arrays
 from pliant.fitting.evidence import gather
@@ -213,3 +213,48 @@ class TestCalibration:
         few = dataset_from_arrays([s.image() for s in dataset[:4]], [s.points() for s in dataset[:4]])
         with pytest.raises(ValueError, match="at least 10 samples, and there are 4"):
             calibrate(model, few)
+
+
+def judged(rng, count, factor, scatter, outside=1.0):
+    """Fits whose landmarks deviate as `factor * outside * spread + scatter` says."""
+    made = []
+    for _ in range(count):
+        root = rng.normal(size=(len(scatter), 2, 2)) * 0.02
+        spread = root @ np.swapaxes(root, 1, 2) + 1e-5 * np.eye(2)
+        covariance = factor * outside * spread + scatter
+        deviations = np.array([rng.multivariate_normal(np.zeros(2), one) for one in covariance])
+        error = float(np.linalg.norm(deviations, axis=1).mean())
+        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0), deviations, spread))
+    return made
+
+
+class TestLearning:
+    @pytest.mark.parametrize("outside", [1.0, 4.0])
+    def test_factor_and_scatter_are_those_that_the_deviations_have(self, rng, outside):
+        scatter = np.array([np.diag([4e-4, 1e-4]), [[2e-4, 1e-4], [1e-4, 3e-4]], np.diag([1e-4, 9e-4])])
+        factor, found = _scatter(judged(rng, 3000, 0.6 / outside, scatter, outside))
+        assert factor == pytest.approx(0.6 / outside, rel=0.3)
+        assert_allclose(found, scatter, atol=1e-4)
+
+    def test_scatter_is_not_below_what_clicks_are_worth(self, rng):
+        """Where the spread explains all there is, a hundredth of the typical square is left."""
+        _, found = _scatter(judged(rng, 300, 1.0, np.zeros((3, 2, 2))))
+        assert np.all(np.linalg.eigvalsh(found) > 1e-7)
+
+    def test_fits_without_finite_evidence_teach_nothing(self, rng):
+        good = judged(rng, 60, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        good = [
+            replace(one, evidence=one.evidence._replace(outside=1 + 20 * one.error, shape=10 * one.error))
+            for one in good
+        ]
+        broken = [
+            replace(good[0], evidence=good[0].evidence._replace(shape=np.nan)),
+            replace(good[1], evidence=good[1].evidence._replace(outside=np.inf)),
+            replace(good[2], error=np.nan),
+        ]
+        learned, same = _learned(broken + good), _learned(good)
+        assert learned.fits == 60
+        for name in ("centre", "scale", "weights", "offsets"):
+            assert np.all(np.isfinite(getattr(learned, name)))
+            assert_allclose(getattr(learned, name), getattr(same, name), rtol=1e-6)
+        assert np.all(np.isfinite(learned.scatter))

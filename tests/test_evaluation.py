@@ -184,6 +184,20 @@ class TestRecords:
         assert "units" not in rows[1]
         assert rows[1]["pixels"] == pytest.approx(done.rows[1]["pixels"])
 
+    def test_of_several_starts_the_first_is_the_error_and_any_may_be_on_the_object(self, model, dataset):
+        samples = dataset[:2]
+        truth = samples[0].points()
+        size = np.ptp(truth, axis=0).mean()
+        far, near = truth + (0.9 * size, 0), truth + (0.1 * size, 0)
+        given = iter([np.array([far, near]), np.array([far, far])])
+        search = evaluate_fits(
+            model, samples, ["po-asy-gn"], start=lambda image: next(given), iterations=1, jobs=1
+        )
+        assert (search.search.images, search.search.far, search.search.nothing) == (2, 1, 0)
+        assert [record.found for record in search.records] == [True, False]
+        assert search.rows[0]["mean"] == pytest.approx(0.9, rel=1e-6)
+        assert search.rows[1]["mean"] == search.records[0].error
+
     def test_ways_have_names(self, model, dataset):
         assert evaluate_fits(model, dataset[:2], start="centre", **FEW).search.images == 2
         with pytest.raises(ValueError, match="no way 'nowhere'"):

@@ -390,3 +390,18 @@ def test_names_sort_as_a_person_would():
     assert by_name(["p10", "p2", "p2", "a", "1", "01"]) == ("01", "1", "a", "p2", "p10")
     assert without_numbers(["00", "01", "02"]) == without_numbers(["1", "2", "3"]) == ()
     assert without_numbers(["1", "3"]) == ("1", "3")
+
+
+@pytest.mark.parametrize("format", ["cvat", "coco", "label-studio", "dlib"])
+def test_a_missing_landmark_without_a_name_stays_missing(format, tmp_path):
+    """It keeps its number and its neighbours theirs; no file says nan, and no names are made up."""
+    points = np.array([A, MISSING, B, (3, 2)], dtype=float)
+    whole = np.array([(1, 1), (2, 2), (3, 3), (4, 3)], dtype=float)
+    path = tmp_path / f"many{find_format(format)[0].EXTENSIONS[0]}"
+    made = [Annotation("a.jpg", points, size=(8, 4)), Annotation("b.jpg", whole, size=(8, 4))]
+    write_annotations(path, made, format)
+    assert "nan" not in path.read_text().lower()
+    first, second = read_annotations(path, format)
+    assert_allclose(first.points, points, atol=1e-4)
+    assert_allclose(second.points, whole, atol=1e-4)
+    assert first.names == second.names == ()

@@ -14,7 +14,7 @@ from pliant.appearance.subspace import restrict
 from pliant.kernels.cpu import basis_slopes, cpu_kernel
 from pliant.kernels.panels import make_layout
 from pliant.kernels.projected import projected_kernel
-from pliant.kernels.reference import ReferenceKernel
+from pliant.kernels.reference import ReferenceKernel, bilinear
 from pliant.kernels.system import Needs, System
 from pliant.model import Level
 from pliant.motion import PiecewiseAffine, build_frame, delaunay
@@ -223,3 +223,20 @@ def test_positions_that_are_not_numbers_do_not_crash(model, dataset):
     shapes[1] += 1e7
     system = cpu_kernel(level, subspace, pixels, Needs()).system(images, shapes, c, Needs())
     assert np.all(np.isfinite(system.image_image))
+
+
+def test_the_reference_reads_every_pixel_to_the_edges_and_their_values_beyond():
+    image = np.arange(12.0).reshape(3, 4, 1) ** 2
+    y, x = (axis.ravel() for axis in np.mgrid[:3, :4])
+    assert_allclose(bilinear(image, np.stack([x, y], axis=-1).astype(float)).ravel(), image.ravel())
+    # Between the last two columns and rows, on the border, and beyond each side of it.
+    at = np.array([[2.5, 1], [1, 1.5], [2.75, 2], [3, 1.25], [9, 1], [-9, 1], [1, 9], [1, -9], [9, 9]])
+    plain = image[..., 0]
+    expected = [
+        (plain[1, 2] + plain[1, 3]) / 2,
+        (plain[1, 1] + plain[2, 1]) / 2,
+        0.25 * plain[2, 2] + 0.75 * plain[2, 3],
+        0.75 * plain[1, 3] + 0.25 * plain[2, 3],
+        *(plain[1, 3], plain[1, 0], plain[2, 1], plain[0, 1], plain[2, 3]),
+    ]
+    assert_allclose(bilinear(image, at)[:, 0], expected)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pliant.data.dataset import Dataset
 from pliant.data.validation import InvalidDataset
 from pliant.shape import align, generalised_procrustes
-from pliant.shape.missing import complete
+from pliant.shape.missing import _hidden, complete
 from pliant.shape.pdm import similarity_vectors
 from pliant.synthetic import faces
 from pliant.training import train
@@ -120,3 +120,20 @@ class TestTraining:
     def test_only_two_things_can_be_done(self, incomplete):
         with pytest.raises(ValueError, match="missing = 'ignore': it is refuse or complete"):
             train(incomplete, missing="ignore")
+
+
+def test_what_is_hidden_to_choose_modes_by_leaves_enough(rng):
+    """A tenth of what is known, at least one; each shape keeps three landmarks, and each landmark two shapes."""
+    known = rng.uniform(size=(40, 12)) < 0.7
+    known[:, :4] = True
+    hidden = _hidden(known)
+    assert not np.any(hidden & ~known)
+    assert np.sum(hidden) == np.ceil(0.1 * np.sum(known))
+    assert_array_equal(hidden, _hidden(known))
+    scarce = np.zeros((6, 5), dtype=bool)
+    scarce[:, :3] = True
+    scarce[:2, 3] = True
+    left = scarce & ~_hidden(scarce)
+    assert np.all(left.sum(axis=1) >= 3)
+    assert np.all(left.sum(axis=0)[:4] >= 2)
+    assert not np.any(_hidden(scarce)[:, 3])

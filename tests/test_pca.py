@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.pca import PCA, Accumulator
+from pliant.pca import PCA, Accumulator, exact_pca, variance_kept
 
 
 def samples(count: int, dimension: int, seed: int = 0) -> np.ndarray:
@@ -139,3 +139,42 @@ def test_one_sample_gets_a_sentence():
 def test_a_share_that_is_none_is_refused(modes):
     with pytest.raises(ValueError, match="appearance_variance"):
         collect(samples(10, 5), 11, modes)
+
+
+@pytest.mark.parametrize("shape", [(40, 12), (8, 30)])
+def test_small_samples_in_double_precision_are_those_of_the_covariance(shape):
+    data = samples(*shape).astype(np.float64)
+    pca = exact_pca(data)
+    covariance = np.cov(data, rowvar=False)
+    rank = min(shape[0] - 1, shape[1])
+    assert pca.rank == pca.modes == rank
+    assert_allclose(pca.eigenvalues, np.linalg.eigvalsh(covariance)[::-1][:rank], rtol=1e-9)
+    assert_allclose(pca.total_variance, np.trace(covariance))
+    assert_allclose(pca.mean, data.mean(axis=0))
+    assert_allclose(covariance @ pca.components.T, pca.components.T * pca.eigenvalues, atol=1e-10)
+
+
+def test_the_largest_entry_of_a_component_is_positive():
+    """The sign is arbitrary: a file must not depend on it."""
+    data = samples(30, 9)
+    for pca in (
+        exact_pca(data.astype(np.float64)),
+        exact_pca(-data.astype(np.float64)),
+        collect(-data, 31, 5),
+    ):
+        assert all(component[np.argmax(np.abs(component))] > 0 for component in pca.components)
+
+
+def test_the_share_that_is_kept_lies_between_none_and_all():
+    assert variance_kept(np.array([3.0, 1.0]), 8.0) == 0.5
+    assert variance_kept(np.array([3.0, 1.0]), 4.0 * (1 - 1e-9)) == 1.0
+    assert variance_kept(np.zeros(0), 0.0) == 1.0
+    assert collect(samples(20, 6), 21, 0).modes == 0
+
+
+def test_a_variance_within_rounding_of_zero_has_no_mode():
+    data = np.outer(np.random.default_rng(0).normal(size=20), np.ones(6))
+    data[:, 0] += np.random.default_rng(1).normal(size=20) * 1e-5
+    assert collect(1e3 * data.astype(np.float32), 21, 1.0).modes == 1
+    data[:, 0] += np.random.default_rng(1).normal(size=20) * 1e-2
+    assert collect(1e3 * data.astype(np.float32), 21, 1.0).modes == 2

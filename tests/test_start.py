@@ -16,6 +16,29 @@ class TestStarts:
         assert shape_size(points) == pytest.approx(45)
         assert_allclose((points.min(axis=0) + points.max(axis=0)) / 2, [30, 45])
 
+    def test_every_draw_has_its_own_sign(self, model, dataset):
+        """Scale, rotation, x and y, in this order: a draw above zero makes the start larger, not smaller."""
+
+        class Draws:
+            def __init__(self, *values):
+                self.values = values
+
+            def uniform(self, low, high, count):
+                assert (low, high, count) == (-0.1, 0.1, 4)
+                return np.array(self.values)
+
+        truth = dataset[0].points()
+        still = perturbed(model, truth, 0.1, Draws(0, 0, 0, 0))
+        centre, size = still.mean(axis=0), shape_size(truth)
+        assert_allclose(perturbed(model, truth, 0.1, Draws(0.1, 0, 0, 0)), centre + 1.1 * (still - centre))
+        assert_allclose(perturbed(model, truth, 0.1, Draws(-0.1, 0, 0, 0)), centre + 0.9 * (still - centre))
+        assert_allclose(
+            perturbed(model, truth, 0.1, Draws(0, 0, 0.1, -0.05)), still + size * 0.184 * np.array([1, -0.5])
+        )
+        turned = perturbed(model, truth, 0.1, Draws(0, 0.1, 0, 0))
+        assert align(still, turned).angle == pytest.approx(0.1 * np.pi / 2)
+        assert_allclose(turned.mean(axis=0), centre)
+
     def test_noise_is_as_large_as_it_says(self, model, dataset):
         truth = dataset[0].points()
         rng = np.random.default_rng(0)

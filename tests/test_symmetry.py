@@ -108,3 +108,25 @@ def test_a_mirrored_sample_keeps_image_and_landmarks_together(dataset):
     mirrored_x, mirrored_y = np.round(mirrored.points()[30]).astype(int)
     assert mirrored_x == sample.image().shape[1] - 1 - x
     assert_array_equal(mirrored.image()[mirrored_y, mirrored_x], sample.image()[y, x])
+
+
+def test_landmarks_too_near_to_each_other_to_be_told_apart_are_named(rng):
+    """Two landmarks beside each other, off by as much as they are apart: either could be the partner."""
+    half = np.array([(1.0, 0.0), (0.8, 0.9), (0.5, -0.9), (0.3, 0.5)])
+    mean = np.concatenate([half, half * [-1, 1], [(0.0, 0.3), (0.03, 0.3), (0.0, -0.6)]])
+    mean[3] += (0.0, 0.05)
+    shapes = mean + 0.12 * rng.normal(size=(400, *mean.shape))
+    with pytest.raises(ValueError, match=r"landmark (8|9) and others have a sure partner"):
+        find_mirror(shapes)
+
+
+def test_an_object_must_be_as_symmetric_as_it_varies(rng):
+    """The same mean is symmetric if landmarks vary by ten times its mismatch, and is not if they hardly do."""
+    half = np.array([(1.0, 0.0), (0.8, 0.9), (0.5, -0.9), (0.3, 0.5)])
+    mean = np.concatenate([half, half * [-1, 1], [(0.0, 0.3), (0.0, -0.6)]])
+    mean[0] += (0.0, 0.08)
+    assert_array_equal(
+        find_mirror(mean + 0.08 * rng.normal(size=(400, *mean.shape))), [4, 5, 6, 7, 0, 1, 2, 3, 8, 9]
+    )
+    with pytest.raises(ValueError, match="does not look symmetric"):
+        find_mirror(mean + 0.015 * rng.normal(size=(400, *mean.shape)))

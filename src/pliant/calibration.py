@@ -164,7 +164,8 @@ def _learned(judged: Sequence[_Judged]) -> Confidence:
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
     rows = [_logistic((seen - centre) / scale, errors < bound) for bound in BOUNDS]
-    typical = [one for one in judged if one.error < 2 * np.median(errors)]
+    usual = 2 * np.median(errors)
+    typical = [one for one, good in zip(judged, known, strict=True) if good and one.error < usual]
     factor, scatter = _scatter(typical)
     return Confidence(
         fits=len(errors),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pliant.appearance.tones import as_grey
 from pliant.arrays import Float64, Image
 from pliant.data.validation import Validated
 
@@ -53,10 +54,8 @@ def _both(image: Image, points: Float64) -> Float64:
     """Patches `(2, v, p)` without their mean and contrast, at the points and at those counted from below."""
     import cv2
 
-    white = np.iinfo(image.dtype).max if np.issubdtype(image.dtype, np.integer) else 1
-    grey = np.asarray((image if image.ndim == 2 else image.mean(axis=2)) / white, dtype=np.float32)
     reach = max(_REACH * float(np.mean(np.ptp(points, axis=0))), 1.0)
-    grey = np.asarray(cv2.GaussianBlur(grey, (0, 0), max(reach / 6, 0.5)))
+    grey = np.asarray(cv2.GaussianBlur(as_grey(image), (0, 0), max(reach / 6, 0.5)))
     across, down = np.meshgrid(*[np.linspace(-reach, reach, _SIDE)] * 2)
     found = []
     for y in (points[:, 1], len(grey) - 1 - points[:, 1]):
