@@ -11,7 +11,7 @@ For project-out there is no c: gc, Hcc and Hcu are empty, and the metric has eli
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -238,7 +238,8 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
 def _schur(model: Quadratic) -> tuple[Float64, Float64]:
     """Equations 48, 49 and 52: c eliminated, u solved, c found from it."""
     reduced, right = _without_appearance(model)
-    u = -(least_norm_of_two if model.blocks == 2 else least_norm)(reduced, right)
+    solver: Callable[[Float64, Float64], Float64] = least_norm_of_two if model.blocks == 2 else least_norm
+    u = -solver(reduced, right)
     return _given(model, u), u
 
 
@@ -283,13 +284,15 @@ def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Fl
         parts.reverse()
     u = np.zeros_like(model.gu)
     dc = np.zeros_like(model.gc)
+    solver: Callable[[Float64, Float64], Float64] = (
+        least_norm_of_two if size > k // model.blocks else least_norm
+    )
     for _ in range(sweeps):
         dc = _given(model, u)
         for part in parts:
             others = np.einsum("bkl,bl->bk", model.Huu[:, part], u)
             others -= np.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
             right = model.gu[:, part] + others + np.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
-            solver = least_norm_of_two if size > k // model.blocks else least_norm
             u[:, part] = -solver(model.Huu[:, part, part], right)
     return dc, u
 
