@@ -129,4 +129,4 @@ def test_links_that_go_round_among_others_are_left_alone(circle, tmp_path, face_
 def test_convert_beside_a_circle(circle, tmp_path, face_folders, command):
     """The target is compared with what is read, links resolved."""
     target = circle("out.csv")
-    command("convert", face_folders / "test", target, code=1)
+    assert "is there already" in command("convert", face_folders / "test", target, code=1).err

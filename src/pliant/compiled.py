@@ -7,13 +7,14 @@ once.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
 from numba import njit
 from numba.core import caching, config
+
+from pliant.terminal import say
 
 Function = TypeVar("Function")
 
@@ -75,4 +76,4 @@ class _ForgivingCache(_FunctionCache):  # type: ignore[misc]
 @cache
 def _say(sentence: str) -> None:
     """Once in a process: thirty functions have the same to say."""
-    print(f"pliant: {sentence}", file=sys.stderr)
+    say(f"pliant: {sentence}", error=True)

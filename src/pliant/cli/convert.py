@@ -287,7 +287,7 @@ def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], for
     for target in targets:
         if real_path(target) in inputs:
             raise ValueError(f"{target}: this is what is being converted: write to another place.")
-        if target.exists() and not force:
+        if os.path.lexists(target) and not force:
             raise ValueError(f"{target} is there already: --force replaces it.")
 
 
