@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pliant.data import images
 from pliant.data.dataset import Dataset
-from pliant.data.formats import endings_beside_images
+from pliant.data.formats import PLAIN_TEXT, endings_beside_images
 
 
 def advice(dataset: Dataset) -> str:
@@ -53,10 +53,10 @@ def _about_both(pictures: list[Path], landmarks: list[Path]) -> str:
 
 
 def _about_images(pictures: list[Path]) -> str:
-    endings = ", ".join(endings_beside_images())
+    endings = ", ".join((*endings_beside_images(), PLAIN_TEXT))
     sentence = (
-        f"images need landmarks: a file of the same name beside each ({endings}), or one annotation file for all, "
-        "named instead of the folder. If the landmarks are in another folder, name that one, and this one with "
+        f"images need landmarks: a file of the same name beside each ({endings}; .tps, .json and .xml too), or one "
+        "annotation file for all, named instead of the folder. If the landmarks are in another folder, name that one, and this one with "
         "--images."
     )
     return f"{unknown_files(pictures[0].parent)}{sentence}" if pictures else sentence
