@@ -56,8 +56,8 @@ def _about_images(pictures: list[Path]) -> str:
     endings = ", ".join((*endings_beside_images(), PLAIN_TEXT))
     sentence = (
         f"images need landmarks: a file of the same name beside each ({endings}; .tps, .json and .xml too), or one "
-        "annotation file for all, named instead of the folder. If the landmarks are in another folder, name that one, and this one with "
-        "--images."
+        "annotation file for all, named instead of the folder. If the landmarks are in another folder, "
+        "name that one, and this one with --images."
     )
     return f"{unknown_files(pictures[0].parent)}{sentence}" if pictures else sentence
 
