@@ -136,3 +136,17 @@ def object_box(image: Image, *shapes: Floats, margin: float = 0.2) -> Box:
     left, top = np.floor(np.clip(middle - half, 0, (width, height))).astype(int)
     right, bottom = np.ceil(np.clip(middle + half, 0, (width, height))).astype(int)
     return (int(left), int(top), int(right), int(bottom)) if right > left and bottom > top else whole
+
+
+def legend_below(figure: Figure, axis: Any, style: Style) -> None:
+    """What the two kinds of landmarks are, below all pictures."""
+    handles, labels = axis.get_legend_handles_labels()
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=2,
+        fontsize=style.font,
+        frameon=False,
+        markerscale=2,
+    )

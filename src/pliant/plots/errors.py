@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from pliant.arrays import Float64, Floats
 from pliant.fitting.fitter import ImageSource, read
 from pliant.metrics import normalised_error
-from pliant.plots.axes import Picture, dots, dress, object_box, sheet, show
+from pliant.plots.axes import Picture, dots, dress, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 from pliant.shape import shape_size
 
@@ -215,16 +215,7 @@ def plot_best_median_worst(
         line[0].set(xticks=[], yticks=[], frame_on=False)
         line[0].set_ylabel(name, fontsize=1.1 * style.font)
     if truths is not None:
-        handles, labels = axes[0, 0].get_legend_handles_labels()
-        figure.legend(
-            handles,
-            labels,
-            loc="outside lower center",
-            ncols=2,
-            fontsize=style.font,
-            frameon=False,
-            markerscale=2,
-        )
+        legend_below(figure, axes[0, 0], style)
     return figure
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from pliant.arrays import Floats, Int32
 from pliant.fitting.fitter import ImageSource, read
 from pliant.motion.frame import Frame
-from pliant.plots.axes import dots, object_box, sheet, show
+from pliant.plots.axes import dots, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 
 _WIDEST = 6
@@ -46,7 +46,7 @@ def plot_starts(
                 dots(axis, truth, style, "truth", label="truth")
             dots(axis, start, style, "start", label="start")
     if truths is not None:
-        _legend(figure, axes[0, 0], style)
+        legend_below(figure, axes[0, 0], style)
     return figure
 
 
@@ -111,19 +111,5 @@ def plot_exemplars(
                 axis.set(xticks=[], yticks=[], frame_on=False)
                 axis.set_ylabel(label, fontsize=style.font)
     if truths is not None:
-        _legend(figure, axes[0, 0], style)
+        legend_below(figure, axes[0, 0], style)
     return figure
-
-
-def _legend(figure: Figure, axis: object, style: Style) -> None:
-    """What the two kinds of landmarks are, below all pictures."""
-    handles, labels = axis.get_legend_handles_labels()  # type: ignore[attr-defined]
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=2,
-        fontsize=style.font,
-        frameon=False,
-        markerscale=2,
-    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         for category in (entry(document, "categories", list, str(path)) if "categories" in document else ())
     }
     annotations = []
-    for index, record in enumerate(entry(document, "annotations", list, str(path))):
-        where = f"{path}, annotation {record.get('id', index) if isinstance(record, dict) else index}"
-        identity = _identity(record, "image_id", where)
-        if record.get("iscrowd") or not record.get("keypoints"):
-            continue
-        if identity not in images:
-            raise ValueError(f"{where}: there is no image with the id {identity}.")
+    for where, identity, record in _records(path, document, images, "keypoints"):
         points = _points(entry(record, "keypoints", list, where), where)
         if not np.isfinite(points).any():
             continue
@@ -97,6 +91,20 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     return annotations
 
 
+def _records(
+    path: Path, document: Any, images: Mapping[Any, Any], needed: str
+) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """The records of objects that are no crowds and have what is needed: where each is, its image's id, itself."""
+    for index, record in enumerate(entry(document, "annotations", list, str(path))):
+        where = f"{path}, annotation {record.get('id', index) if isinstance(record, dict) else index}"
+        identity = _identity(record, "image_id", where)
+        if record.get("iscrowd") or not record.get(needed):
+            continue
+        if identity not in images:
+            raise ValueError(f"{where}: there is no image with the id {identity}.")
+        yield where, identity, record
+
+
 def read_boxes(path: Path) -> list[tuple[str, Float64]]:
     """The image and the edges `(4,)` of each object that is not a crowd, with keypoints or without."""
     document = read_json(path)
@@ -105,13 +113,7 @@ def read_boxes(path: Path) -> list[tuple[str, Float64]]:
         for image in entry(document, "images", list, str(path))
     }
     boxes = []
-    for index, record in enumerate(entry(document, "annotations", list, str(path))):
-        where = f"{path}, annotation {record.get('id', index) if isinstance(record, dict) else index}"
-        identity = _identity(record, "image_id", where)
-        if record.get("iscrowd") or not record.get("bbox"):
-            continue
-        if identity not in images:
-            raise ValueError(f"{where}: there is no image with the id {identity}.")
+    for where, identity, record in _records(path, document, images, "bbox"):
         name = entry(images[identity], "file_name", str, f"{path}, image {identity}")
         boxes.append((name, _box(record["bbox"], where)))
     return boxes
