@@ -8,7 +8,10 @@ import zipfile
 import numpy as np
 import pytest
 
+from pliant.data import addresses
 from pliant.data.formats import read_annotations
+from pliant.data.images import ImageError, read_image
+from pliant.data.loading import annotations_in
 from pliant.data.manifest import read_manifest
 
 BOMB = "bytes would unpack to"
@@ -165,3 +168,13 @@ def test_images_in_images_are_read_once(tmp_path):
     text = "<image file='a'>" * depth + box + "</image>" * depth
     (tmp_path / "a.xml").write_text(f"<dataset><images>{text}</images></dataset>")
     assert len(read_annotations(tmp_path / "a.xml")) == depth
+
+
+def test_what_an_archive_unpacks_to_is_bounded(tmp_path, monkeypatch):
+    """Also where an archive is an address, and its member an image or a landmark file."""
+    monkeypatch.setattr(addresses, "_MOST", 10_000)
+    home = f"::{zipped(tmp_path / 'bomb.zip', {'a.jpg': bytes(20_000), 'a.pts': b' ' * 20_000})}"
+    with pytest.raises(ImageError, match="more than 10,000 bytes"):
+        read_image(f"zip://a.jpg{home}")
+    with pytest.raises(ValueError, match="more than 10,000 bytes"):
+        annotations_in(f"zip://a.pts{home}", "", None)

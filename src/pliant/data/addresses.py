@@ -21,6 +21,9 @@ Source = Path | str
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
 
+_MOST = 2**30
+"""Bytes that are read at an address at once."""
+
 _REFUSED = "reference"
 """fsspec's protocol for a file that lists addresses, as templates: whoever wrote that file chooses what is read."""
 
@@ -158,6 +161,15 @@ def opened(source: Source) -> Iterator[BinaryIO]:
     system, path = _system(source)
     with _sentences(source), system.open(path, "rb") as file:
         yield file
+
+
+def fetched(address: str) -> bytes:
+    """All bytes of a file at an address; an archive may unpack to far more than any image or landmark file has."""
+    with opened(address) as file:
+        content = file.read(_MOST + 1)
+    if len(content) > _MOST:
+        raise ValueError(f"{address}: there are more than {_MOST:,} bytes in this file: copy it to read it.")
+    return content
 
 
 def _system(address: str) -> tuple[Any, str]:

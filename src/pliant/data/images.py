@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -15,7 +14,7 @@ from PIL import Image as PIL
 from pliant.appearance.tones import in_range, stretched
 from pliant.arrays import Image
 from pliant.data import dicom
-from pliant.data.addresses import Source, as_source, opened
+from pliant.data.addresses import Source, as_source, fetched, opened
 from pliant.files import IrregularFile
 
 EXTENSIONS = (
@@ -134,8 +133,11 @@ def _decoding(path: Source, failure: str) -> Iterator[None]:
 @contextmanager
 def _content(source: Source) -> Iterator[BinaryIO]:
     """A file; at an address, all of its bytes at once: decoders would ask for them in many small pieces."""
-    with opened(source) as file:
-        yield file if isinstance(source, Path) else BytesIO(file.read())
+    if isinstance(source, str):
+        yield BytesIO(fetched(source))
+    else:
+        with opened(source) as file:
+            yield file
 
 
 def _orientation(file: PIL.Image) -> int:

@@ -15,6 +15,7 @@ from pliant.data.addresses import (
     Source,
     as_source,
     ending,
+    fetched,
     files_in,
     is_file,
     is_folder,
@@ -81,9 +82,9 @@ def annotations_in(source: Source, format: str, folder: Source | None) -> list[A
     if isinstance(source, Path):
         return read_annotations(source, format, folder)
     # Formats read from paths. Landmark files are small: one at an address visits the disk for a moment.
-    with TemporaryDirectory() as passing, opened(source) as file:
+    with TemporaryDirectory() as passing:
         path = Path(passing) / plain_name(source)
-        path.write_bytes(file.read())
+        path.write_bytes(fetched(source))
         try:
             found = read_annotations_with(path, format, sizes_of_images(source, folder))
         except ValueError as error:
