@@ -106,14 +106,15 @@ def train(
     a function from an image to boxes `(k, 4)`, the best first. `auto` tries Haar's frontal face.
     """
     dataset = as_dataset(dataset)
-    settings = _settings(size, scales, shape_modes, appearance_variance, features, motion, mirror, missing)
+    settings = _settings(
+        size, scales, shape_modes, appearance_variance, features, colour, motion, mirror, missing
+    )
     feature = find_feature(features)
     if colour and not feature.colour:
         raise ValueError(
             f"the feature '{features}' sees grey alone: train in colour with gradient, igo or dsift, or with one "
             "of your own that was registered with colour=True."
         )
-    settings = replace(settings, colour=bool(colour))
     workers = jobs or cores()
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))
@@ -142,7 +143,7 @@ def train(
         dimensions.append(len(drawn.frame.pixels) * channels)
         collected = _accumulators(dimensions, len(valid.dataset), memory_gb)
         step = bar.start("sampling images", len(valid.dataset))
-        for vectors in _all_vectors(valid, blanks, feature, drawn, channels, workers, colour):
+        for vectors in _all_vectors(valid, blanks, feature, drawn, channels, workers, settings.colour):
             for accumulator, vector in zip(collected, vectors, strict=True):
                 accumulator.add(vector)
             step()
@@ -158,7 +159,13 @@ def train(
         levels = []
         for blank, appearance in zip(blanks, appearances, strict=True):
             level = Level(
-                blank.scale, blank.shape, blank.motion, features, feature.channels, appearance, bool(colour)
+                blank.scale,
+                blank.shape,
+                blank.motion,
+                features,
+                feature.channels,
+                appearance,
+                settings.colour,
             )
             if isinstance(level.motion, PiecewiseAffine):
                 level = level.with_basis_slopes(basis_slopes(level, workers))
@@ -194,6 +201,7 @@ def _settings(
     shape_modes: Modes | Sequence[Modes],
     appearance_variance: Modes | Sequence[Modes],
     features: str,
+    colour: bool,
     motion: str,
     mirror: bool | Sequence[Sequence[int]],
     missing: Missing,
@@ -226,7 +234,7 @@ def _settings(
         motion=motion,
         mirror=mirror if isinstance(mirror, bool) else tuple(tuple(map(int, pair)) for pair in mirror),
         missing=missing,
-        colour=False,
+        colour=bool(colour),
     )
 
 

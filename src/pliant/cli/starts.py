@@ -75,8 +75,10 @@ def announce_detector(detector: str | None) -> None:
         return
     from importlib.util import find_spec
 
+    from pliant.files import real_path
+
     if module.endswith(".py"):
-        file = str(Path(module).resolve())
+        file = str(real_path(module))
     else:
         # To look for a module inside of a package would run the package.
         package = module.partition(".")[0]

@@ -2,7 +2,8 @@
 
 The same landmark looks alike in different images. So patches around each are compared between samples, as the
 landmarks are and with y counted from the lower edge. In 40 draws of 24 fly wings, chest radiographs, fish and
-faces, at most 21 % of the landmarks were more alike when turned over; in 125 draws of 8, at most 38 %.
+faces, at most 21 % of the landmarks were more alike when turned over; in 125 draws of 8, at most 38 %. Turned
+on purpose, all draws of 24 were noticed, and 115 of those of 8.
 """
 
 from __future__ import annotations
