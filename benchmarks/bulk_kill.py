@@ -24,8 +24,11 @@ from typing import Any
 import pliant
 from pliant.bulk.files import Task
 from pliant.bulk.journal import JOURNAL, read_rows
-from pliant.bulk.table import TABLE, rows_of
 from pliant.synthetic import faces, write_faces
+from pliant.table import (
+    TABLE,
+    rows_of,
+)
 
 
 def command(folder: Path, output: Path, *more: str) -> list[str]:

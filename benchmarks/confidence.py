@@ -15,9 +15,9 @@ import numpy as np
 import data
 import pliant
 from pliant.arrays import Float64
-from pliant.fitting.fitter import DEFAULT_ALGORITHM
-from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset
+from pliant.settings import DEFAULT_ALGORITHM
+from pliant.starts.noise import perturbed
 from tables import print_table
 
 BOUNDS = (0.03, 0.04, 0.05)

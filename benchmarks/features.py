@@ -17,7 +17,7 @@ import numpy as np
 
 import data
 from pliant.appearance.features import feature_names, find_feature
-from pliant.appearance.pyramid import view
+from pliant.appearance.view import view
 
 
 def main() -> None:

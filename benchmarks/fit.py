@@ -26,9 +26,14 @@ import numpy as np
 import data
 import pliant
 from pliant.arrays import Float64, Image, Int32
-from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, fit_all, make_fitter
-from pliant.fitting.start import perturbed
+from pliant.fitting.fitter import (
+    Fitter,
+    fit_all,
+    make_fitter,
+)
 from pliant.metrics import normalised_error, point_subset
+from pliant.settings import DEFAULT_ALGORITHM
+from pliant.starts.noise import perturbed
 from tables import print_table
 
 _ALGORITHMS = ("po-asy-gn", "ssd-asy-gn-sch", "po-inv-gn", "ssd-inv-w", DEFAULT_ALGORITHM)

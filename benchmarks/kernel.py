@@ -22,11 +22,15 @@ import pliant
 from pliant.appearance.subspace import restrict
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.cost import weigh
-from pliant.fitting.loop import Problem, Stopping, iterate
+from pliant.fitting.loop import (
+    Problem,
+    iterate,
+)
 from pliant.fitting.preparation import suited
 from pliant.kernels.cpu import cpu_kernel
 from pliant.kernels.system import Needs
 from pliant.model import Level
+from pliant.settings import Stopping
 
 _ITERATIONS = 6
 _BORDER = 40

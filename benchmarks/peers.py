@@ -24,9 +24,9 @@ import numpy as np
 
 import data
 import pliant
-from pliant.fitting.fitter import DEFAULT_ALGORITHM
-from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset
+from pliant.settings import DEFAULT_ALGORITHM
+from pliant.starts.noise import perturbed
 from tables import print_table
 
 _HERE = Path(__file__).resolve().parent

@@ -8,13 +8,13 @@ from matplotlib.figure import Figure
 import pliant
 from pliant import plots
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import view
-from pliant.confidence import DEFAULT_BOUND
+from pliant.appearance.view import view
 from pliant.data.dataset import dataset_from_arrays
-from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error
 from pliant.shape import shape_size
+from pliant.starts.noise import perturbed
 from pliant.synthetic import face, faces
+from pliant.trust.confidence import DEFAULT_BOUND
 
 PICTURES = Path(__file__).parent / "pictures"
 NOISES = (0.05, 0.1, 0.15)

@@ -42,7 +42,7 @@ def model(dataset: Dataset) -> Model:
 @pytest.fixture(scope="session")
 def calibrated(model: Model, dataset: Dataset) -> Model:
     """The same model, with the confidence that its fits deserve."""
-    from pliant.calibration import calibrate
+    from pliant.trust.calibration import calibrate
 
     return calibrate(model, dataset, images=24, progress=False)
 

@@ -7,7 +7,11 @@ from scipy.ndimage import gaussian_filter
 
 from pliant.appearance.features import feature_names, find_feature, register_feature
 from pliant.appearance.interpolation import bilinear, resample
-from pliant.appearance.pyramid import feature_view, scale_to_frame, view
+from pliant.appearance.view import (
+    feature_view,
+    scale_to_frame,
+    view,
+)
 from pliant.kernels import reference
 from pliant.kernels.mesh_loops import warp
 from pliant.motion import rasterise

@@ -18,11 +18,15 @@ from hypothesis import strategies as st
 import pliant
 from pliant.bulk import Drawing, Rescan, Task, files, look, read_fits, refusal, run
 from pliant.bulk.journal import JOURNAL, Journal, read_rows, whole_lines
-from pliant.bulk.table import TABLE, rows_of, write_table
 from pliant.data import formats
 from pliant.data.annotation import Convention
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.synthetic import write_faces
+from pliant.table import (
+    TABLE,
+    rows_of,
+    write_table,
+)
 
 COUNT = 16
 BAD = 7

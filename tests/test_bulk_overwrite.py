@@ -12,11 +12,14 @@ import pytest
 
 import pliant
 from pliant.bulk import Drawing, Task, files, read_fits, run
-from pliant.bulk.table import TABLE, rows_of
 from pliant.data import formats
 from pliant.data.names import from_text, readable, to_text
 from pliant.fitting.fitter import make_fitter
 from pliant.synthetic import write_faces
+from pliant.table import (
+    TABLE,
+    rows_of,
+)
 
 COUNT = 10
 BAD = 3

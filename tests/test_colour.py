@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import pliant
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import feature_view
 from pliant.appearance.tones import LUMA
+from pliant.appearance.view import feature_view
 from pliant.data.dataset import dataset_from_arrays
 from pliant.metrics import normalised_error
 

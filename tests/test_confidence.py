@@ -7,15 +7,21 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pliant
-from pliant.calibration import BOUNDS, _Judged, _learned, _scatter, calibrate
-from pliant.confidence import Evidence
 from pliant.data.dataset import dataset_from_arrays
-from pliant.fitting.evidence import gather
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import Status
-from pliant.fitting.start import perturbed
+from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
+from pliant.starts.noise import perturbed
 from pliant.synthetic import faces
+from pliant.trust.calibration import (
+    BOUNDS,
+    _Judged,
+    _learned,
+    _scatter,
+    calibrate,
+)
+from pliant.trust.confidence import Evidence
+from pliant.trust.evidence import gather
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +174,7 @@ class TestCalibration:
             assert_allclose(getattr(back, name), value)
 
     def test_groups_are_held_out_whole(self, model, dataset, monkeypatch):
-        import pliant.calibration as module
+        import pliant.trust.calibration as module
 
         grouped = replace(
             dataset, samples=tuple(replace(s, group=f"person {k // 4}") for k, s in enumerate(dataset))
@@ -192,7 +198,7 @@ class TestCalibration:
 
     def test_only_a_mesh_of_the_users_own_is_kept(self, model, dataset, monkeypatch):
         """Triangles of one mean shape may lie on a line in another."""
-        import pliant.calibration as module
+        import pliant.trust.calibration as module
 
         given = []
         monkeypatch.setattr(

@@ -17,10 +17,10 @@ from pliant.data import formats
 from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.evaluation import evaluate, evaluate_fits
-from pliant.fitting.fitter import DEFAULT_ALGORITHM
-from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_fit, plot_overlay
+from pliant.settings import DEFAULT_ALGORITHM
+from pliant.starts.noise import perturbed
 from pliant.synthetic import write_faces
 from test_cli import run
 

@@ -16,8 +16,8 @@ from pliant.experiments.run import Data, name_trials
 from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.experiments.trial import Training, Trial, trial_from
 from pliant.fitting.algorithm import catalogue
-from pliant.fitting.fitter import DEFAULT_ALGORITHM
 from pliant.progress import Progress
+from pliant.settings import DEFAULT_ALGORITHM
 
 SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
 KINDS = {name: experiment.Settings for name, experiment in EXPERIMENTS.items()}

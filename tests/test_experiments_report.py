@@ -17,8 +17,8 @@ from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference,
 from pliant.experiments.rows import Fits
 from pliant.experiments.settings import read_file
 from pliant.experiments.statistics import by_image, compare, holm, summary
-from pliant.fitting.fitter import DEFAULT_ALGORITHM
 from pliant.metrics import summarise
+from pliant.settings import DEFAULT_ALGORITHM
 
 COLUMNS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "note"]
 SETTINGS = """

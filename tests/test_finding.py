@@ -12,11 +12,25 @@ from numpy.testing import assert_allclose
 import pliant
 from pliant.cli.starts import Start, describe_start, starter
 from pliant.data.annotation import Annotation
-from pliant.detectors import detected, find_detector, haar_face, learn_placements
-from pliant.fitting.finding import WAYS, chosen_way, find_starts
 from pliant.metrics import normalised_error, point_subset
-from pliant.placement import IMAGE, image_box, learn_placement, placed
 from pliant.shape import align, shape_size
+from pliant.starts.choice import (
+    WAYS,
+    chosen_way,
+    find_starts,
+)
+from pliant.starts.detectors import (
+    detected,
+    find_detector,
+    haar_face,
+)
+from pliant.starts.learning import learn_placements
+from pliant.starts.placement import (
+    IMAGE,
+    image_box,
+    learn_placement,
+    placed,
+)
 from pliant.store import load
 
 MEAN = np.array([[0.0, 0], [40, 5], [35, 50], [3, 44], [20, 20]])
@@ -128,7 +142,7 @@ class TestDetectors:
         self, dataset, model, monkeypatch
     ):
         """It wants the first box alone, and most of the time would go into small faces."""
-        from pliant import detectors
+        from pliant.starts import detectors
 
         first = [haar_face(sample.image())[:1] for sample in dataset]
         searched = []
@@ -137,7 +151,7 @@ class TestDetectors:
             detectors, "_faces", lambda image, least: searched.append(least) or plain(image, least)
         )
         for sample, box in zip(dataset, first, strict=True):
-            assert_allclose(detectors._largest_face(sample.image()), box, atol=2)
+            assert_allclose(detectors.largest_face(sample.image()), box, atol=2)
         searched.clear()
         shapes = np.array([sample.points() for sample in dataset])
         learn_placements(list(dataset), shapes, model.levels[-1].shape.mean)
@@ -167,7 +181,7 @@ class TestDetectors:
         shapes = np.array([sample.points() for sample in dataset])
         calls = []
         monkeypatch.setitem(
-            pliant.detectors.DETECTORS, "haar-face", lambda image: calls.append(1) or np.zeros((0, 4))
+            pliant.starts.detectors.DETECTORS, "haar-face", lambda image: calls.append(1) or np.zeros((0, 4))
         )
         placements = learn_placements(list(dataset), shapes, model.levels[-1].shape.mean, "auto")
         assert [p.reference for p in placements] == [IMAGE]

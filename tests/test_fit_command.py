@@ -13,10 +13,10 @@ from PIL import Image
 
 import pliant
 from pliant.bulk.journal import Journal
-from pliant.bulk.table import read_head
 from pliant.cli.exits import DONE, ERROR, INCOMPLETE, USAGE
 from pliant.progress import Progress
 from pliant.synthetic import write_faces
+from pliant.table import read_head
 
 QUICK = ("--device", "reference", "--iterations", "3,2")
 

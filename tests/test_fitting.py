@@ -10,15 +10,21 @@ import pliant
 from pliant.appearance.interpolation import resample
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import Status, Stopping, clamped, mahalanobis, needs_of
+from pliant.fitting.loop import (
+    clamped,
+    mahalanobis,
+    needs_of,
+)
 from pliant.fitting.method import quadratic
-from pliant.fitting.start import perturbed
+from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
 from pliant.motion import ThinPlateSpline, compose, rasterise
 from pliant.motion.compose import update_jacobian
 from pliant.motion.frame import barycentric_maps
 from pliant.pca import PCA
+from pliant.settings import Stopping
 from pliant.shape import SIMILARITY, Similarity, align, shape_size
+from pliant.starts.noise import perturbed
 
 NAMES = [entry.name for entry in catalogue()]
 

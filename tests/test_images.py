@@ -18,8 +18,8 @@ from pliant.data.dataset import dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.images import ImageError, as_image, image_size, read_image
 from pliant.data.validation import validate
-from pliant.detectors import haar_face
 from pliant.plots import paint_overlay
+from pliant.starts.detectors import haar_face
 
 KINDS = {
     "12 bits in 16": lambda image: image.astype(np.uint16) * 16,

@@ -9,8 +9,11 @@ from hypothesis import strategies as some
 from numpy.testing import assert_allclose
 
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.subspace import restrict
+from pliant.appearance.view import (
+    feature_view,
+    scale_to_frame,
+)
 from pliant.kernels.cpu import basis_slopes, cpu_kernel
 from pliant.kernels.panels import make_layout
 from pliant.kernels.projected import projected_kernel

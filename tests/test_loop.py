@@ -8,11 +8,18 @@ from numpy.testing import assert_allclose
 
 import pliant
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import feature_view, scale_to_frame
+from pliant.appearance.view import (
+    feature_view,
+    scale_to_frame,
+)
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import Status, iterate, mahalanobis
-from pliant.fitting.start import perturbed
+from pliant.fitting.loop import (
+    iterate,
+    mahalanobis,
+)
+from pliant.fitting.status import Status
 from pliant.shape import SIMILARITY
+from pliant.starts.noise import perturbed
 
 
 @pytest.fixture(scope="module")

@@ -16,12 +16,12 @@ from PIL import Image
 import pliant
 from pliant import plots
 from pliant.data.suspects import Suspect
-from pliant.fitting.start import perturbed
 from pliant.plots import Style
 from pliant.plots.axes import object_box
 from pliant.plots.confidence import _roc, _wilson
 from pliant.plots.errors import _extremes, round_limit
 from pliant.plots.fits import _mean_curve, _spread
+from pliant.starts.noise import perturbed
 
 ERRORS = arrays(
     np.float64, st.integers(1, 30), elements=st.floats(0, 0.2) | st.just(np.nan) | st.just(np.inf)

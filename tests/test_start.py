@@ -6,8 +6,13 @@ from numpy.testing import assert_allclose
 
 import pliant
 from pliant.data.manifest import read_boxes
-from pliant.fitting.start import from_box, perturbed, start_candidates, start_points
 from pliant.shape import align, shape_size
+from pliant.starts.boxes import from_box
+from pliant.starts.candidates import (
+    start_candidates,
+    start_points,
+)
+from pliant.starts.noise import perturbed
 
 
 class TestStarts:

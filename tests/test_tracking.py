@@ -15,8 +15,10 @@ from typer.testing import CliRunner
 
 import pliant
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import feature_view, scale_to_frame
-from pliant.calibration import calibrate
+from pliant.appearance.view import (
+    feature_view,
+    scale_to_frame,
+)
 from pliant.cli import app
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.video import read_video
@@ -26,6 +28,7 @@ from pliant.metrics import normalised_error, point_subset
 from pliant.synthetic.video import face_video, write_video
 from pliant.tracking import Event, Limits, _Tracker, track
 from pliant.training import train
+from pliant.trust.calibration import calibrate
 
 FRAMES, WIDTH = 64, 128
 EVERY = point_subset("all", 68)

@@ -9,7 +9,10 @@ from numpy.testing import assert_allclose
 
 from pliant.appearance.features import find_feature
 from pliant.appearance.interpolation import bilinear, resample
-from pliant.appearance.pyramid import feature_view, scale_to_frame
+from pliant.appearance.view import (
+    feature_view,
+    scale_to_frame,
+)
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.validation import InvalidDataset, SamplesLeftOut
 from pliant.fitting.fitter import fit

@@ -22,21 +22,22 @@ if TYPE_CHECKING:
     from pliant import synthetic as synthetic
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
-    from pliant.bulk.table import read_fits
-    from pliant.calibration import calibrate
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
     from pliant.data.formats import read_landmarks, write_landmarks
     from pliant.data.images import read_image
     from pliant.data.validation import InvalidDataset
     from pliant.fitting.algorithm import Algorithm, catalogue
-    from pliant.fitting.finding import find_starts
     from pliant.fitting.fitter import fit
-    from pliant.fitting.loop import Status, Stopping
     from pliant.fitting.result import FitResult
+    from pliant.fitting.status import Status
     from pliant.model import Model
+    from pliant.settings import Stopping
+    from pliant.starts.choice import find_starts
     from pliant.store import ModelFileError, load
+    from pliant.table import read_fits
     from pliant.tracking import read_video, track
     from pliant.training import train
+    from pliant.trust.calibration import calibrate
 
 _HOME = {
     "Algorithm": "pliant.fitting.algorithm",
@@ -46,16 +47,16 @@ _HOME = {
     "Model": "pliant.model",
     "ModelFileError": "pliant.store",
     "Sample": "pliant.data.dataset",
-    "Status": "pliant.fitting.loop",
-    "Stopping": "pliant.fitting.loop",
-    "calibrate": "pliant.calibration",
+    "Status": "pliant.fitting.status",
+    "Stopping": "pliant.settings",
+    "calibrate": "pliant.trust.calibration",
     "catalogue": "pliant.fitting.algorithm",
     "dataset_from_arrays": "pliant.data.dataset",
-    "find_starts": "pliant.fitting.finding",
+    "find_starts": "pliant.starts.choice",
     "fit": "pliant.fitting.fitter",
     "load": "pliant.store",
     "load_dataset": "pliant.data.dataset",
-    "read_fits": "pliant.bulk.table",
+    "read_fits": "pliant.table",
     "read_image": "pliant.data.images",
     "read_landmarks": "pliant.data.formats",
     "read_video": "pliant.tracking",

@@ -16,16 +16,22 @@ from pliant.data.advice import advice
 from pliant.data.dataset import Dataset, Sample, as_dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.finding import find_starts
-from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, fit_all, make_fitter
-from pliant.fitting.loop import Status
+from pliant.fitting.fitter import (
+    Fitter,
+    fit_all,
+    make_fitter,
+)
 from pliant.fitting.result import FitResult
-from pliant.fitting.start import perturbed, start_candidates
+from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset, summarise
 from pliant.model import Model
-from pliant.placement import LOST
 from pliant.progress import Progress
+from pliant.settings import DEFAULT_ALGORITHM
 from pliant.shape import shape_size
+from pliant.starts.candidates import start_candidates
+from pliant.starts.choice import find_starts
+from pliant.starts.noise import random_start
+from pliant.starts.placement import LOST
 
 _TOGETHER = 64
 """About how many fits are handed to the fitter at once."""
@@ -203,11 +209,6 @@ def _means(away: Sequence[tuple[float, float]]) -> Row:
     known = len(pixels) > 0
     lengths = {"units": float(np.mean(units))} if known and np.isfinite(units).all() else {}
     return {"pixels": float(np.mean(pixels)) if known else np.nan, **lengths}
-
-
-def random_start(model: Model, truth: Float64, noise: float, seed: int, image: int, number: int) -> Float64:
-    """Start `number` of image `image`: they and the seed decide it, whatever else is fitted."""
-    return perturbed(model, truth, noise, np.random.default_rng([seed, image, number]))
 
 
 def _begin(

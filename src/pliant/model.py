@@ -11,11 +11,11 @@ import numpy as np
 
 from pliant.appearance.texture import Texture
 from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image, readonly
-from pliant.confidence import Confidence
 from pliant.motion import Motion
 from pliant.pca import PCA
-from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
+from pliant.starts.placement import Placement
+from pliant.trust.confidence import Confidence
 
 SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 """Pixels that an object may measure in a model."""

@@ -26,14 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
-from pliant.confidence import Confidence
 from pliant.consistency import check_model, checked_frame
 from pliant.files import IrregularFile, open_plain
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
-from pliant.placement import Placement
 from pliant.shape import SIMILARITY, ShapeModel
+from pliant.starts.placement import Placement
+from pliant.trust.confidence import Confidence
 
 FORMAT_VERSION = 1
 _MAGIC = "pliant"

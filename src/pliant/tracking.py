@@ -23,9 +23,15 @@ import numpy as np
 from pliant.arrays import Float64, Floats, Image
 from pliant.data.video import RATE, Video, read_video
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.fitter import DEFAULT_ALGORITHM, Fitter, ImageSource, make_fitter, read
+from pliant.fitting.fitter import (
+    Fitter,
+    ImageSource,
+    make_fitter,
+    read,
+)
 from pliant.fitting.result import FitResult, failed
 from pliant.model import Model
+from pliant.settings import DEFAULT_ALGORITHM
 from pliant.shape import align, shape_size
 from pliant.threads import one_blas_thread
 

@@ -15,14 +15,16 @@ import numpy as np
 
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.interpolation import bilinear
-from pliant.appearance.pyramid import feature_view, scale_to_frame
 from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
 from pliant.appearance.texture import Texture, sample_texture
+from pliant.appearance.view import (
+    feature_view,
+    scale_to_frame,
+)
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.addresses import Source
 from pliant.data.dataset import Dataset, Sample, as_dataset, mirrored_points
 from pliant.data.validation import Validated, usable
-from pliant.detectors import Detector, learn_placements
 from pliant.kernels.cpu import basis_slopes
 from pliant.kernels.mesh_loops import warp
 from pliant.model import LARGEST_SIZE, SMALLEST_SIZE, Level, Model
@@ -33,6 +35,8 @@ from pliant.progress import Progress
 from pliant.shape import ShapeModel, train_shape_model
 from pliant.shape.missing import complete
 from pliant.shape.symmetry import find_mirror, mirror_of_pairs
+from pliant.starts.detectors import Detector
+from pliant.starts.learning import learn_placements
 from pliant.threads import cores
 from pliant.version import __version__
 

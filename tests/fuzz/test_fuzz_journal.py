@@ -11,9 +11,9 @@ from PIL import Image
 
 from pliant.bulk import Task, files, run
 from pliant.bulk.journal import JOURNAL, Journal
-from pliant.bulk.table import rows_of
-from pliant.fitting.loop import Status
 from pliant.fitting.result import failed
+from pliant.fitting.status import Status
+from pliant.table import rows_of
 
 MUTANTS = int(os.environ.get("PLIANT_FUZZ", "300"))
 COUNT = 12

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import pliant
-from pliant.confidence import Confidence
 from pliant.fitting.result import FitResult
 from pliant.store import ModelFileError, load
+from pliant.trust.confidence import Confidence
 
 MUTANTS = int(os.environ.get("PLIANT_FUZZ", "150"))
 ALGORITHMS = (

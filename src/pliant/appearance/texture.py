@@ -53,7 +53,10 @@ class Texture(Concise):
 def sample_texture(image: Image, points: Floats, motion: PiecewiseAffine, channels: int) -> Float32:
     """The pixels of an image under the motion's frame laid on `points (v, 2)`, as one vector of f · c values."""
     from pliant.appearance.interpolation import bilinear
-    from pliant.appearance.pyramid import scale_to_frame, view
+    from pliant.appearance.view import (
+        scale_to_frame,
+        view,
+    )
 
     scale = scale_to_frame(motion.frame.vertices, points)
     window = view(image, points, scale, margin=2, grey=channels == 1)

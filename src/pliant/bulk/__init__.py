@@ -6,7 +6,10 @@ is known, `table` has the columns, and `run` does the work.
 
 from pliant.bulk.files import Drawing, Task, fingerprint, has_finished, look, refusal
 from pliant.bulk.run import Rescan, run
-from pliant.bulk.table import COLUMNS, read_fits
+from pliant.table import (
+    COLUMNS,
+    read_fits,
+)
 
 __all__ = [
     "COLUMNS",

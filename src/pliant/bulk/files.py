@@ -13,9 +13,16 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from pliant.bulk.journal import JOURNAL, whole_lines
-from pliant.bulk.table import TABLE, Row, is_head, is_row_of, read_head, rows_of
-from pliant.confidence import DEFAULT_BOUND
-from pliant.fitting.loop import Status
+from pliant.fitting.status import Status
+from pliant.table import (
+    TABLE,
+    Row,
+    is_head,
+    is_row_of,
+    read_head,
+    rows_of,
+)
+from pliant.trust.confidence import DEFAULT_BOUND
 
 _BLOCK = 8
 """Most images that are fitted together: so many share what is read of the model."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from pliant.bulk.table import Row
+from pliant.table import Row
 
 try:
     import fcntl

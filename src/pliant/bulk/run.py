@@ -28,13 +28,22 @@ from pliant.bulk.files import (
     refusal,
 )
 from pliant.bulk.journal import Journal, read_rows
-from pliant.bulk.table import TABLE, Fitted, Row, row_of, rows_of, write_csv, write_flagged, write_table
 from pliant.data.annotation import Annotation
 from pliant.data.images import read_image
 from pliant.fitting.fitter import Fitter
-from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult, failed
+from pliant.fitting.status import Status
 from pliant.model import Model
+from pliant.table import (
+    TABLE,
+    Fitted,
+    Row,
+    row_of,
+    rows_of,
+    write_csv,
+    write_flagged,
+    write_table,
+)
 from pliant.threads import one_blas_thread
 
 _FOLDERS = ("landmarks", "pictures")

@@ -125,7 +125,7 @@ def evaluate(
     import pliant
     from pliant import evaluation
     from pliant.data.validation import SamplesLeftOut
-    from pliant.fitting.finding import find_starts
+    from pliant.starts.choice import find_starts
 
     silent = quiet or as_json
     if not silent:

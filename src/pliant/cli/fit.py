@@ -37,8 +37,8 @@ from pliant.terminal import say
 
 if TYPE_CHECKING:
     from pliant.bulk.files import Earlier, Task
-    from pliant.bulk.table import Row
     from pliant.fitting.fitter import Fitter
+    from pliant.table import Row
 
 
 _FLAGGED = 10
@@ -144,7 +144,7 @@ def fit(
     from pliant import bulk
     from pliant.data.sources import find_images
     from pliant.fitting.fitter import make_fitter
-    from pliant.fitting.loop import Status
+    from pliant.fitting.status import Status
     from pliant.progress import Progress
 
     silent = quiet or as_json
@@ -311,8 +311,11 @@ def _say_outcome(
     import json
 
     from pliant.bulk import has_finished
-    from pliant.bulk.table import flagged_in, rows_of
-    from pliant.fitting.loop import Status
+    from pliant.fitting.status import Status
+    from pliant.table import (
+        flagged_in,
+        rows_of,
+    )
 
     flagged = None if task.flag_below is None else flagged_in(task.table, task.flag_below)
     statuses: Counter[str] = Counter()

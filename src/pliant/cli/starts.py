@@ -109,7 +109,7 @@ def starter(
         return lambda name, image: _boxes_of(name, boxes, by_path)
     if start is Start.LANDMARKS:
         return _landmarks_beside
-    from pliant.fitting.finding import find_starts
+    from pliant.starts.choice import find_starts
 
     if start in (None, Start.AUTO, Start.DETECTOR):
         announce_detector(detector)
@@ -134,7 +134,7 @@ def starter(
 
 def describe_start(start: Start | None, boxes: Path | None, model: Model, detector: str | None = None) -> str:
     """Where fits begin, in words for `--verbose`: what `auto` stands for is said."""
-    from pliant.fitting.finding import chosen_way
+    from pliant.starts.choice import chosen_way
 
     if boxes is not None:
         return f"boxes of {boxes}"

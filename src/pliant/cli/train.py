@@ -127,9 +127,9 @@ def train(
     import time
 
     import pliant
-    from pliant.calibration import FEWEST
     from pliant.cli.inspect import describe, summarise
     from pliant.data.validation import about_range
+    from pliant.trust.calibration import FEWEST
 
     if not output.parent.is_dir():
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")

@@ -29,11 +29,11 @@ from pliant.experiments.statistics import Summary, compare, summary
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.cost import SSD
-from pliant.fitting.fitter import DEFAULT_ALGORITHM
-from pliant.fitting.loop import Status
 from pliant.fitting.method import GaussNewton, Newton, Schur, Wiberg
+from pliant.fitting.status import Status
 from pliant.metrics import BOUNDS
 from pliant.plots import plot_ced, plot_courses, plot_intervals
+from pliant.settings import DEFAULT_ALGORITHM
 
 TITLE = "All algorithms"
 

@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 
 from pliant import report
 from pliant.arrays import Float64
-from pliant.evaluation import random_start
 from pliant.experiments.findings import Photograph
 from pliant.experiments.rows import read_points
 from pliant.experiments.run import Data
 from pliant.experiments.trial import Trial
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_exemplars, plot_sampling, plot_starts
+from pliant.starts.noise import random_start
 
 FOLDER = "pictures"
 _ROWS = 2

@@ -15,17 +15,17 @@ from pliant.arrays import Float64, Int32
 from pliant.data.dataset import Dataset, load_dataset
 from pliant.data.loading import short_name
 from pliant.data.names import to_text
-from pliant.evaluation import annotated, random_start
+from pliant.evaluation import annotated
 from pliant.experiments import rows
 from pliant.experiments.trial import Training, Trial
 from pliant.fitting.fitter import Fitter, make_fitter
-from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult
-from pliant.fitting.start import perturbed
+from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset
 from pliant.model import Model
 from pliant.progress import Advance, Progress
 from pliant.shape import shape_size
+from pliant.starts.noise import perturbed, random_start
 from pliant.threads import one_blas_thread
 from pliant.training import train
 

@@ -15,28 +15,41 @@ from typing import TypedDict, Unpack, cast, overload
 import numpy as np
 
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import View, feature_view, scale_to_frame, unlike
 from pliant.appearance.subspace import Subspace, restrict
+from pliant.appearance.view import (
+    View,
+    feature_view,
+    scale_to_frame,
+    unlike,
+)
 from pliant.arrays import Float64, Floats, Image
-from pliant.confidence import Evidence
 from pliant.data.dataset import Sample
 from pliant.data.images import as_image, read_image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.evidence import gather
 from pliant.fitting.inputs import is_one_image, paired, start_of_one
-from pliant.fitting.loop import Iterated, Problem, Status, Stopping, iterate
+from pliant.fitting.loop import (
+    Iterated,
+    Problem,
+    iterate,
+)
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
-from pliant.fitting.ranking import relative_costs
 from pliant.fitting.result import FitResult, LevelTrace, failed
-from pliant.fitting.start import inside, resembling, share_outside, start_candidates
+from pliant.fitting.status import Status
 from pliant.model import Level, Model
 from pliant.motion import Order
+from pliant.settings import DEFAULT_ALGORITHM, Stopping
 from pliant.shape import align, shape_size
+from pliant.starts.candidates import (
+    inside,
+    resembling,
+    share_outside,
+    start_candidates,
+)
 from pliant.threads import cores, one_blas_thread
-
-DEFAULT_ALGORITHM = "ssd:map-asy:0.2-gn-sch"
-"""Chosen on images held out of the training sets: docs/results."""
+from pliant.trust.confidence import Evidence
+from pliant.trust.evidence import gather
+from pliant.trust.mismatch import relative_costs
 
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
@@ -310,7 +323,7 @@ def fit(
     the status `failed` and a reason; the others are fitted all the same.
     """
     if isinstance(starts, str):
-        from pliant.fitting.finding import find_starts
+        from pliant.starts.choice import find_starts
 
         starts = find_starts(model, starts)
     one = is_one_image(images)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,56 +13,12 @@ from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Forward, Inverse, update
 from pliant.fitting.cost import Weights
 from pliant.fitting.method import Newton, quadratic, solve
-from pliant.kernels.system import Needs, System
+from pliant.fitting.status import Status
+from pliant.kernels.system import Kernel, Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
+from pliant.settings import Stopping
 from pliant.shape import SIMILARITY, ShapeModel
-
-
-class Status(StrEnum):
-    """How a fit ended."""
-
-    CONVERGED = "converged"
-    """The next step would have moved no landmark by more than the tolerance."""
-    ITERATIONS = "iterations"
-    """All iterations were used."""
-    RISING = "rising"
-    """The cost had not fallen below its best for `patience` iterations; the best estimate is returned."""
-    IMPLAUSIBLE = "implausible"
-    """The shape ended outside of the model's ellipsoid."""
-    OUTSIDE = "outside"
-    """More than half of the landmarks left what was looked at; the last estimate inside is returned."""
-    DIVERGED = "diverged"
-    """Something became infinite; the last finite estimate is returned."""
-    FAILED = "failed"
-    """The image or the start could not be used."""
-
-
-@dataclass(frozen=True)
-class Stopping:
-    """When to stop, beside the number of iterations.
-
-    `tolerance` is in pixels of the level; `patience` counts iterations without a better cost (None: never
-    stop for that); `ellipsoid` is the Mahalanobis distance from the mean shape, per root of the number of
-    modes, beyond which a shape is implausible; `clamp` pulls shapes back onto it at every iteration.
-    """
-
-    tolerance: float = 0.01
-    patience: int | None = None
-    ellipsoid: float = 3.0
-    clamp: bool = False
-
-
-class Kernel(Protocol):
-    """What fills Systems; see `kernels/reference.py` for what the numbers are."""
-
-    def system(
-        self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs
-    ) -> System: ...
-
-    def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64: ...
-
-    def threaded(self, jobs: int) -> Kernel: ...
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from pliant.arrays import Float32, Float64, Int32
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Inverse
 from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
-from pliant.fitting.loop import Iterated, Kernel, Problem, needs_of
+from pliant.fitting.loop import Iterated, Problem, needs_of
 from pliant.fitting.method import GaussNewton
+from pliant.kernels.system import Kernel
 from pliant.model import Level
 from pliant.motion import PiecewiseAffine
 

@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64
-from pliant.confidence import DEFAULT_BOUND, Evidence
-from pliant.fitting.loop import Status
+from pliant.fitting.status import Status
 from pliant.model import Model
+from pliant.trust.confidence import (
+    DEFAULT_BOUND,
+    Evidence,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,9 +6,11 @@ small warp and `A` the appearance basis, a kernel computes what is below; algori
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
-from pliant.arrays import Concise, Float64
+from pliant.arrays import Concise, Float32, Float64, Floats
 
 
 @dataclass(frozen=True)
@@ -63,3 +65,15 @@ class System(Concise):
     """Σ y W'∇²a W `(B, n, n)`"""
     basis_curvature: Float64 | None = None
     """JA'r `(B, m, n)`: the derivative of A'r when the small warp moves the basis"""
+
+
+class Kernel(Protocol):
+    """What fills Systems; see `kernels/reference.py` for what the numbers are."""
+
+    def system(
+        self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs
+    ) -> System: ...
+
+    def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64: ...
+
+    def threaded(self, jobs: int) -> Kernel: ...

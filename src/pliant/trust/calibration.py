@@ -13,19 +13,27 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from pliant.arrays import Float64, Image
-from pliant.confidence import Confidence, Evidence, predictors
 from pliant.data.addresses import Source
 from pliant.data.dataset import Dataset, Sample, as_dataset
 from pliant.data.validation import SamplesLeftOut
-from pliant.fitting.fitter import DEFAULT_ALGORITHM, fit_all, make_fitter
+from pliant.fitting.fitter import (
+    fit_all,
+    make_fitter,
+)
 from pliant.fitting.result import FitResult
-from pliant.fitting.start import perturbed
 from pliant.metrics import normalised_error
 from pliant.model import Model
 from pliant.motion import delaunay
 from pliant.progress import Progress
+from pliant.settings import DEFAULT_ALGORITHM
 from pliant.shape import align, shape_size
+from pliant.starts.noise import perturbed
 from pliant.training import train
+from pliant.trust.confidence import (
+    Confidence,
+    Evidence,
+    predictors,
+)
 
 BOUNDS = np.geomspace(0.01, 0.16, 9)
 """Errors at which a regression is fitted: an octave is two steps."""

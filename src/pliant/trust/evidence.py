@@ -8,11 +8,10 @@ import numpy as np
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats
-from pliant.confidence import Evidence
-from pliant.fitting.loop import Kernel
-from pliant.kernels.system import Needs
+from pliant.kernels.system import Kernel, Needs
 from pliant.model import Level
 from pliant.shape import SIMILARITY
+from pliant.trust.confidence import Evidence
 
 
 def gather(

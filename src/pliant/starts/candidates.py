@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pliant.appearance.pyramid import unlike
+from pliant.appearance.view import unlike
 from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
-from pliant.shape import Similarity, align, shape_size
+from pliant.shape import shape_size
+from pliant.starts.boxes import from_box
 
 
 def start_candidates(model: Model, start: Floats) -> list[Float64]:
@@ -36,20 +37,6 @@ def start_points(model: Model, start: Floats) -> Float64:
     return np.asarray(start, dtype=np.float64)
 
 
-def from_box(model: Model, box: Floats) -> Float64:
-    """The mean shape `(v, 2)` with its bounding box about the centre of the box, and of the same size."""
-    left, top, right, bottom = np.asarray(box, dtype=np.float64)
-    if not np.all(np.isfinite([left, top, right, bottom])) or right - left < 1 or bottom - top < 1:
-        raise ValueError(
-            f"the start box ({left:g}, {top:g}, {right:g}, {bottom:g}) is empty: it must be left, top, "
-            "right, bottom with at least one pixel between."
-        )
-    mean = model.levels[-1].shape.mean
-    scale = (right - left + bottom - top) / 2 / float(shape_size(mean))
-    centre = (mean.min(axis=0) + mean.max(axis=0)) / 2
-    return np.asarray((mean - centre) * scale + ((left + right) / 2, (top + bottom) / 2), dtype=np.float64)
-
-
 def inside(candidates: list[Float64], image: Image) -> list[Float64]:
     """The starts that lie in the image; an error if there is none."""
     shares = [share_outside(points, image) for points in candidates]
@@ -75,18 +62,3 @@ def share_outside(points: Float64, image: Image) -> float:
     """The share of points `(v, 2)` that lie beyond the edges of an image."""
     height, width = image.shape[:2]
     return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))
-
-
-def perturbed(model: Model, truth: Floats, noise: float, rng: np.random.Generator) -> Float64:
-    """The mean shape, aligned to the truth `(v, 2)` and then moved at random, as in the paper's experiments.
-
-    Uniform noise: scale times 1 ± noise, rotation ± noise · 90°, and each axis ± 1.84 noise · size, about the
-    centroid. The factor 1.84 makes the starting error of noise 0.05 on LFPW the one that the paper prints.
-    """
-    mean = model.levels[-1].shape.mean
-    aligned = align(mean, truth).apply(mean)
-    scale, turn, x, y = rng.uniform(-noise, noise, 4)
-    centroid = complex(*aligned.mean(axis=0))
-    factor = np.asarray((1 + scale) * np.exp(1j * turn * np.pi / 2))
-    shift = 1.84 * float(shape_size(truth)) * complex(x, y)
-    return Similarity(factor, np.asarray(centroid + shift - factor * centroid)).apply(aligned)

@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.confidence import DEFAULT_BOUND
 from pliant.data.annotation import Size
 from pliant.data.formats.parquet import names_in, names_metadata
 from pliant.data.names import from_text, readable, to_text
 from pliant.data.tables import coordinate_titles
-from pliant.fitting.loop import Status
 from pliant.fitting.result import FitResult
+from pliant.fitting.status import Status
+from pliant.trust.confidence import DEFAULT_BOUND
 
 Row = Mapping[str, Any]
 

@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from pliant.appearance.features import find_feature
-from pliant.appearance.pyramid import feature_view
+from pliant.appearance.view import feature_view
 from pliant.arrays import Float64, Image
 from pliant.fitting.fitter import Fitter, make_fitter
-from pliant.fitting.loop import Status, iterate
-from pliant.fitting.ranking import relative_costs
+from pliant.fitting.loop import iterate
+from pliant.fitting.status import Status
 from pliant.model import Model
 from pliant.shape import shape_size
+from pliant.trust.mismatch import relative_costs
 
 _ALGORITHM = "po-asy-gn"
 _SMALLEST, _LARGEST, _STEP = 0.25, 1.0, 1.3

@@ -8,18 +8,29 @@ from functools import partial
 import numpy as np
 
 from pliant.arrays import Float64, Image
-from pliant.detectors import DETECTORS, Detector, detected, find_detector
-from pliant.fitting.scan import NothingFound, make_scan
 from pliant.model import Model
-from pliant.placement import IMAGE, Placement, image_box, placed
+from pliant.starts.boxes import centre_box
+from pliant.starts.detectors import (
+    DETECTORS,
+    Detector,
+    detected,
+    find_detector,
+)
+from pliant.starts.placement import (
+    IMAGE,
+    Placement,
+    image_box,
+    placed,
+)
+from pliant.starts.scan import (
+    NothingFound,
+    make_scan,
+)
 
 WAYS = ("auto", "detector", "placement", "scan", "centre")
 
 RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md."""
-
-_CENTRE = 0.6
-"""Share of the image's smaller side that a start in the centre fills."""
 
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
@@ -77,14 +88,6 @@ def chosen_way(model: Model, detector: str | Detector | None = None) -> str:
         return "detector"
     usual = _known(model, IMAGE)
     return "placement" if usual is not None and usual.error_90 < RELIABLE else "scan"
-
-
-def centre_box(image: Image) -> Float64:
-    """A box (left, top, right, bottom) in the middle that fills 60 % of the smaller side."""
-    height, width = image.shape[:2]
-    half = _CENTRE * min(height, width) / 2
-    x, y = (width - 1) / 2, (height - 1) / 2
-    return np.array([x - half, y - half, x + half, y + half])
 
 
 def _find(

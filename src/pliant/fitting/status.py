@@ -1,0 +1,24 @@
+"""How a fit ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Status(StrEnum):
+    """How a fit ended."""
+
+    CONVERGED = "converged"
+    """The next step would have moved no landmark by more than the tolerance."""
+    ITERATIONS = "iterations"
+    """All iterations were used."""
+    RISING = "rising"
+    """The cost had not fallen below its best for `patience` iterations; the best estimate is returned."""
+    IMPLAUSIBLE = "implausible"
+    """The shape ended outside of the model's ellipsoid."""
+    OUTSIDE = "outside"
+    """More than half of the landmarks left what was looked at; the last estimate inside is returned."""
+    DIVERGED = "diverged"
+    """Something became infinite; the last finite estimate is returned."""
+    FAILED = "failed"
+    """The image or the start could not be used."""
