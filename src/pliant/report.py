@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from pliant import plots
 from pliant.arrays import Floats
-from pliant.fitting.fitter import ImageSource
+from pliant.inputs import ImageSource
 from pliant.metrics import BOUNDS, summarise
 from pliant.model import Model
 from pliant.plots.errors import round_limit
@@ -197,7 +197,7 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
             Section(
                 "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
             ),
-            Section("Settings", [value_table(model.settings)]),
+            Section("Settings", [value_table(model.settings.to_dict())]),
             Section("Where it comes from", [value_table(model.provenance)]),
         ],
     )

@@ -31,6 +31,7 @@ from pliant.files import IrregularFile, open_plain
 from pliant.model import Level, Model
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
+from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
@@ -268,7 +269,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
     return arrays, {
         "levels": levels,
         "texture": texture,
-        "settings": dict(model.settings),
+        "settings": model.settings.to_dict(),
         "provenance": dict(model.provenance),
         "placements": [asdict(placement) for placement in model.placements],
         "confidence": None if model.confidence is None else _plain(model.confidence),
@@ -356,7 +357,8 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     model = Model(
         tuple(levels),
         texture,
-        settings,
+        # A setting of a later version does not keep a model from being used.
+        Training.from_dict(settings, ignore_unknown=True),
         provenance,
         tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         _confidence(numbers.get("confidence")),

@@ -18,7 +18,7 @@ from pliant.trust.confidence import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pliant.fitting.fitter import ImageSource
+    from pliant.inputs import ImageSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,13 +86,13 @@ class FitResult(Concise):
 
     def reconstruction(self, image: ImageSource) -> Float32:
         """The image with the model's idea of the object drawn over it at the landmarks."""
-        from pliant.fitting.fitter import read
+        from pliant.inputs import read
 
         return self.model.reconstruct(read(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
         """The start, the fit, the reconstruction, and the cost at every iteration."""
-        from pliant.fitting.fitter import read
+        from pliant.inputs import read
         from pliant.plots import plot_fit
 
         return plot_fit(self, read(image))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from pliant.arrays import Float64, Floats
-from pliant.fitting.fitter import ImageSource, read
+from pliant.inputs import ImageSource, read
 from pliant.metrics import normalised_error
 from pliant.plots.axes import Picture, dots, dress, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style

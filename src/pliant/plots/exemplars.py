@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Int32
-from pliant.fitting.fitter import ImageSource, read
+from pliant.inputs import ImageSource, read
 from pliant.motion.frame import Frame
 from pliant.plots.axes import dots, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
