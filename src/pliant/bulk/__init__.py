@@ -7,13 +7,9 @@ is known, `prepare` makes a run of settings, and `run` does the work.
 from pliant.bulk.files import Drawing, Task, fingerprint, has_finished, look, refusal
 from pliant.bulk.prepare import Prepared, prepare
 from pliant.bulk.run import run
-from pliant.table import (
-    COLUMNS,
-    read_fits,
-)
+from pliant.table import read_fits
 
 __all__ = [
-    "COLUMNS",
     "Drawing",
     "Prepared",
     "Task",

@@ -14,15 +14,9 @@ from typing import Any, Literal, cast
 
 from pliant.batch import BLOCK
 from pliant.bulk.journal import JOURNAL, whole_lines
+from pliant.bulk.rows import is_head, is_row_of
 from pliant.fitting.status import Status
-from pliant.table import (
-    TABLE,
-    Row,
-    is_head,
-    is_row_of,
-    read_head,
-    rows_of,
-)
+from pliant.table import TABLE, Row, read_head, rows_of
 from pliant.trust.confidence import DEFAULT_BOUND
 
 _BLOCKS = 16
@@ -89,6 +83,16 @@ class Task:
     @property
     def flagged_file(self) -> Path:
         return self.output / "flagged.csv"
+
+    @property
+    def written(self) -> list[Path]:
+        """What the task leaves, as the user will find it."""
+        files = [self.table]
+        files += [self.output / "landmarks"] if self.landmarks else []
+        files += [self.output / "pictures"] if self.draw is not None else []
+        files += [self.csv_file] if self.csv else []
+        files += [self.flagged_file] if self.flag_below is not None else []
+        return files + ([self.annotations] if self.annotations else [])
 
     @property
     def block(self) -> int:
@@ -170,6 +174,8 @@ def look(task: Task) -> Earlier:
     finished, written = None, frozenset[Path]()
     if task.table.is_file():
         finished = read_head(task.table)
+        if not is_head(finished):
+            raise ValueError(f"{task.table}: this is not a table of fits that pliant wrote.")
         rows = rows_of(task.table, ["image", "status"])
         written = frozenset(files_of_rows(task.output, finished, rows))
     return Earlier(unfinished, done, failed, length, finished, written)

@@ -10,6 +10,7 @@ from typing import Any
 from pliant.arrays import Floats, Image
 from pliant.batch import Rescan, rescan_of
 from pliant.bulk.files import Task, fingerprint
+from pliant.data.formats import find_format, format_for_ending
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.model import Model
 from pliant.settings import Fitting
@@ -50,6 +51,7 @@ def prepare(
         raise ValueError(
             f"boxes={boxes} and start={settings.start} both say where to start: give one of them."
         )
+    _check_formats(written.get("landmarks", ""), written.get("annotations"))
     loaded = load(model)
     if written.get("flag_below") is not None and loaded.confidence is None:
         raise ValueError(
@@ -71,6 +73,22 @@ def prepare(
         "pliant": __version__,
     }
     return Prepared(Task(images, output, decisive, **written), fitter, where, rescan)
+
+
+def _check_formats(landmarks: str, annotations: Path | None) -> None:
+    """Before hours are spent: can these be written?"""
+    if landmarks and find_format(landmarks)[0].MANY:
+        raise ValueError(
+            f"landmarks={landmarks}: a file of this format is for many images: write annotations=FILE."
+        )
+    if annotations is None:
+        return
+    if not find_format(format_for_ending(annotations))[0].MANY:
+        raise ValueError(
+            f"annotations={annotations}: a {annotations.suffix} file holds one image's landmarks."
+        )
+    if not annotations.parent.is_dir():
+        raise ValueError(f"{annotations}: the folder {annotations.parent} does not exist.")
 
 
 def starts_by_name(model: Model, settings: Fitting, boxes: Path | None) -> Where:

@@ -28,26 +28,18 @@ from pliant.bulk.files import (
 )
 from pliant.bulk.journal import Journal, read_rows
 from pliant.bulk.prepare import Where
-from pliant.data.annotation import Annotation
+from pliant.bulk.rows import write_csv, write_flagged
+from pliant.data.annotation import Annotation, Size
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.model import Model
-from pliant.table import (
-    TABLE,
-    Fitted,
-    Row,
-    row_of,
-    rows_of,
-    write_csv,
-    write_flagged,
-    write_table,
-)
+from pliant.table import TABLE, Row, cells_of, rows_of, write_table
 from pliant.threads import one_blas_thread
 
 _FOLDERS = ("landmarks", "pictures")
 
-Write = Callable[[int, Fitted, Image], None]
+Write = Callable[[int, FitResult, Image], None]
 """Writes the files of a fit, given the image's number and pixels."""
 
 
@@ -92,9 +84,8 @@ def run(
         task.staging.mkdir(exist_ok=True)
         with closing(_fitted_blocks(task, fitter, where, earlier.done, rescan)) as blocks:
             for block in blocks:
-                rows = [row_of(fitted) for fitted in block]
-                journal.append(rows)
-                for row in rows:
+                journal.append(block)
+                for row in block:
                     each(row)
         write_table(task.staging / TABLE, read_rows(task.journal), task.head(), names)
         _put_in_place(task, earlier)
@@ -138,17 +129,15 @@ def _write_more(task: Task, model: Model, earlier: Earlier) -> None:
 
 def _fitted_blocks(
     task: Task, fitter: Fitter, where: Where, done: int, rescan: Rescan | None
-) -> Generator[list[Fitted], None, None]:
-    """The fits of all images after the first `done`, a block at a time, in order; their files are written."""
+) -> Generator[list[Row], None, None]:
+    """The rows of all images after the first `done`, a block at a time, in order; their files are written."""
     write = _writer(task, fitter.model)
 
-    def then(number: int, result: FitResult, image: Image | None) -> Fitted:
+    def then(number: int, result: FitResult, image: Image | None) -> Row:
         number += done
-        size = None if image is None else (image.shape[1], image.shape[0])
-        fitted = Fitted(task.images[number], result, size, task.bound)
         if image is not None and result.status is not Status.FAILED:
-            write(number, fitted, image)
-        return fitted
+            write(number, result, image)
+        return cells_of(task.images[number], result, _size_of(image), task.bound)
 
     left = task.images[done:]
     work = ((name, partial(where, name)) for name in left)
@@ -158,10 +147,14 @@ def _fitted_blocks(
             yield block
 
 
+def _size_of(image: Image | None) -> Size | None:
+    return None if image is None else (image.shape[1], image.shape[0])
+
+
 def _writer(task: Task, model: Model) -> Write:
     """The function that writes what was asked for about a fit."""
     if not task.landmarks and task.draw is None:
-        return lambda number, fitted, image: None
+        return lambda number, result, image: None
     from pliant.data.formats import write_annotations
 
     names = names_of(task.images)
@@ -173,14 +166,13 @@ def _writer(task: Task, model: Model) -> Write:
             else model.landmark_names
         )
 
-    def write(number: int, fitted: Fitted, image: Image) -> None:
-        points = fitted.result.points
+    def write(number: int, result: FitResult, image: Image) -> None:
+        points = result.points
         if task.landmarks:
             file = landmark_file(task.staging, names[number], task.landmarks)
             file.parent.mkdir(exist_ok=True)
-            annotation = Annotation(
-                path_of(fitted.image).name, points, model.landmark_names, size=fitted.size
-            )
+            image_name = path_of(task.images[number]).name
+            annotation = Annotation(image_name, points, model.landmark_names, size=_size_of(image))
             write_annotations(file, [annotation], task.landmarks)
         if task.draw is not None:
             from pliant.plots import write_overlay

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,10 +27,11 @@ from pliant.settings import Fitting
 from pliant.terminal import say
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from pliant.bulk.files import Earlier, Task
     from pliant.fitting.fitter import Fitter
     from pliant.table import Row
-
 
 _FLAGGED = 10
 """Fits to look at that are named on the terminal."""
@@ -122,7 +122,6 @@ def fit(
     silent = quiet or as_json
     if not silent:
         announce_compiling()
-    _check_formats(landmarks, annotations)
     if boxes is None and fitting.start in ("auto", "detector"):
         announce_detector(fitting.detector)
     prepared = bulk.prepare(
@@ -170,34 +169,6 @@ def fit(
     _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json)
 
 
-def _check_formats(landmarks: str | None, annotations: Path | None) -> None:
-    """Before hours are spent: can these be written?"""
-    from pliant.data.formats import find_format, format_for_ending
-
-    if landmarks is not None and find_format(landmarks)[0].MANY:
-        raise ValueError(
-            f"--landmarks {landmarks}: a file of this format is for many images: use --annotations."
-        )
-    if annotations is None:
-        return
-    if not find_format(format_for_ending(annotations))[0].MANY:
-        raise ValueError(
-            f"--annotations {annotations}: a {annotations.suffix} file holds one image's landmarks."
-        )
-    if not annotations.parent.is_dir():
-        raise ValueError(f"{annotations}: the folder {annotations.parent} does not exist.")
-
-
-def _written(task: Task) -> list[str]:
-    """What the task leaves, as the user will find it."""
-    files = [str(task.table)]
-    files += [str(task.output / "landmarks")] if task.landmarks else []
-    files += [str(task.output / "pictures")] if task.draw is not None else []
-    files += [str(task.csv_file)] if task.csv else []
-    files += [str(task.flagged_file)] if task.flag_below is not None else []
-    return files + ([str(task.annotations)] if task.annotations else [])
-
-
 def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_json: bool) -> None:
     import json
 
@@ -208,7 +179,7 @@ def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_jso
         "images": len(task.images),
         "done": done,
         "settings": {**task.head()["settings"], "jobs": fitter.jobs},
-        "writes": _written(task),
+        "writes": [str(path) for path in task.written],
     }
     if as_json:
         say(json.dumps(plan, indent=2))
@@ -230,38 +201,15 @@ def _say_outcome(
     as_json: bool,
 ) -> None:
     """Say how it went; some failures are exit code 3, and no fit at all is an error."""
-    import json
-
     from pliant.bulk import has_finished
+    from pliant.bulk.rows import count_statuses
     from pliant.fitting.status import Status
-    from pliant.table import (
-        flagged_in,
-        rows_of,
-    )
 
-    flagged = None if task.flag_below is None else flagged_in(task.table, task.flag_below)
-    statuses: Counter[str] = Counter()
-    first = ""
-    for row in rows_of(task.table, ["image", "status", "reason"]):
-        statuses[row["status"]] += 1
-        first = first or (f"{row['image']}: {row['reason']}" if row["status"] == Status.FAILED else "")
+    statuses, first = count_statuses(task.table)
     total, failed = len(task.images), statuses[Status.FAILED]
     before = total if resume and has_finished(task, earlier) else earlier.done
     if as_json:
-        outcome = {
-            "images": total,
-            "fitted": total - failed,
-            "failed": failed,
-            "from_before": before,
-            "statuses": statuses,
-            "seconds": round(seconds, 3),
-            "wrote": _written(task),
-        }
-        if flagged is not None:
-            outcome["flagged"] = [
-                {"image": image, "confidence": round(confidence, 4)} for confidence, image in flagged
-            ]
-        say(json.dumps(outcome, indent=2))
+        _print_outcome(task, statuses, before, seconds)
     elif not quiet:
         if before:
             say(
@@ -270,20 +218,51 @@ def _say_outcome(
                 else f"{before} fits are from before"
             )
         has = "has" if before == total else "wrote"
-        say(f"fitted {total - failed} of {total} images; {has} {', '.join(_written(task))}")
+        say(f"fitted {total - failed} of {total} images; {has} {', '.join(map(str, task.written))}")
         doubtful = total - failed - statuses[Status.CONVERGED] - statuses[Status.ITERATIONS]
         if failed:
             say(f"{failed} could not be fitted: the column reason says why. The first: {first}")
         if doubtful:
             fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
             say(f"{fits} doubtful: the column status says how they ended")
-        if flagged is not None:
-            say(f"{len(flagged)} to look at; {task.flagged_file} lists them")
-            for confidence, image in flagged[:_FLAGGED]:
-                say(f"  {confidence:4.0%}  {image}")
-            if len(flagged) > _FLAGGED:
-                say("  ...")
+        _say_flagged(task)
     if failed == total:
         raise ValueError(f"no image could be fitted; {task.table} says why. The first: {first}")
     if failed:
         raise typer.Exit(INCOMPLETE)
+
+
+def _print_outcome(task: Task, statuses: Counter[str], before: int, seconds: float) -> None:
+    import json
+
+    from pliant.bulk.rows import flagged_in
+    from pliant.fitting.status import Status
+
+    outcome: dict[str, Any] = {
+        "images": len(task.images),
+        "fitted": len(task.images) - statuses[Status.FAILED],
+        "failed": statuses[Status.FAILED],
+        "from_before": before,
+        "statuses": statuses,
+        "seconds": round(seconds, 3),
+        "wrote": [str(path) for path in task.written],
+    }
+    if task.flag_below is not None:
+        outcome["flagged"] = [
+            {"image": image, "confidence": round(confidence, 4)}
+            for confidence, image in flagged_in(task.table, task.flag_below)
+        ]
+    say(json.dumps(outcome, indent=2))
+
+
+def _say_flagged(task: Task) -> None:
+    from pliant.bulk.rows import flagged_in
+
+    if task.flag_below is None:
+        return
+    flagged = flagged_in(task.table, task.flag_below)
+    say(f"{len(flagged)} to look at; {task.flagged_file} lists them")
+    for confidence, image in flagged[:_FLAGGED]:
+        say(f"  {confidence:4.0%}  {image}")
+    if len(flagged) > _FLAGGED:
+        say("  ...")

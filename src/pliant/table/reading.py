@@ -1,0 +1,139 @@
+"""How tables of fits are read: rows of one file, or all that a folder has as arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pliant.data.formats.parquet import names_in
+from pliant.data.names import from_text
+from pliant.table.columns import VERSION
+from pliant.table.writing import HEAD, NUMBER, Row
+
+TABLE, TRACK, ROWS = "fits.parquet", "track.parquet", "rows"
+"""What the folders of `pliant fit`, `track` and `experiment` have: a file, a file, a folder of files."""
+
+_ROWS = 512
+"""Rows that are in memory at once, where they are read one after the other."""
+
+
+def read_head(path: Path) -> dict[str, Any]:
+    """What was written about the run of a table; a ValueError if the file is none of ours."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        head: Any = json.loads((parquet.read_schema(path).metadata or {})[HEAD])
+    except (KeyError, ValueError, pa.ArrowException):
+        head = None
+    if not isinstance(head, dict):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")
+    return head
+
+
+def rows_of(path: Path, columns: Iterable[str] | None = None) -> Iterator[Row]:
+    """The rows of a table, a few in memory at a time, with some of the columns or all."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as file:
+        for batch in file.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
+            for row in batch.to_pylist():
+                yield {**row, "image": from_text(row["image"])} if "image" in row else row
+
+
+def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
+    """A table of fits as arrays of n rows: what `pliant fit`, `track`, `evaluate` or `experiment` wrote.
+
+    Parameters
+    ----------
+    path
+        The file, or the folder that the command wrote to. All rows of an experiment's folder are one table.
+
+    Returns
+    -------
+    dict of str to array
+        The columns of docs/table.md that the table has, by their names. `points (n, v, 2)` stands for x and y. What
+        a row does not have is nan, or an empty text. Where rows have different numbers of landmarks, v is the
+        largest, and the rest is nan. `costs` and `errors` of an experiment are arrays of lists, one for each level.
+        `landmark_names (v,)` is empty if landmarks have no names.
+
+    """
+    import pyarrow as pa
+
+    tables = [_table(file) for file in _files(Path(path))]
+    names = {names_in(table.schema.metadata) for table in tables}
+    whole = pa.concat_tables(
+        [table.replace_schema_metadata(None) for table in tables], promote_options="default"
+    )
+    columns = {name: _array(name, whole.column(name)) for name in whole.column_names}
+    columns["points"] = np.stack([columns.pop("x"), columns.pop("y")], axis=-1)
+    columns["landmark_names"] = np.array(names.pop() if len(names) == 1 else (), dtype=np.str_)
+    if "frame" in columns and "time" not in columns:
+        # The first tracks had the time of the frame under this name.
+        columns["time"] = columns.pop("seconds")
+    return columns
+
+
+def _files(path: Path) -> list[Path]:
+    """The files that are one table."""
+    if path.is_dir():
+        single = next((path / name for name in (TABLE, TRACK) if (path / name).is_file()), None)
+        files = sorted((path / ROWS).glob("[!.]*.parquet")) if single is None else [single]
+    else:
+        files = [path] if path.is_file() else []
+    if not files:
+        raise ValueError(f"{path}: there is no such table of fits.")
+    return files
+
+
+def _table(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    try:
+        # Alone: pyarrow would take parts of the path for columns.
+        table = parquet.ParquetFile(path).read()
+    except pa.ArrowException:
+        table = pa.table({})
+    version = (table.schema.metadata or {}).get(NUMBER, b"1")
+    if version.isdigit() and int(version) > VERSION:
+        raise ValueError(
+            f"{path}: this table has version {int(version)}, and this pliant reads tables up to version {VERSION}: "
+            "install a newer one."
+        )
+    if not {"status", "x", "y"} <= set(table.column_names):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")
+    return table
+
+
+def _array(name: str, column: Any) -> NDArray[Any]:
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_string(kind):
+        texts = ["" if text is None else text for text in column.to_pylist()]
+        return np.array([from_text(text) for text in texts] if name == "image" else texts, dtype=np.str_)
+    if pa.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if pa.types.is_list(kind) and pa.types.is_list(kind.value_type):
+        levels = np.empty(len(column), dtype=object)
+        for number, value in enumerate(column.to_pylist()):
+            levels[number] = value
+        return levels
+    array: NDArray[Any] = _together(column) if pa.types.is_list(kind) else column.to_numpy()
+    return array
+
+
+def _together(column: Any) -> NDArray[np.float64]:
+    """Lists of numbers as `(n, v)`, where v is the longest; the rest is nan."""
+    import pyarrow.compute as pc
+
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    out = np.full((len(lengths), lengths.max(initial=0)), np.nan)
+    out[np.arange(out.shape[1]) < lengths[:, None]] = pc.list_flatten(column).to_numpy()
+    return out
