@@ -264,7 +264,7 @@ def test_the_command_writes_a_table_and_an_overlay(model_file, folder, film, tmp
     assert rows[1]["time"] == pytest.approx(0.08)
     fits = pliant.read_fits(out / "track.parquet")
     assert np.all(fits["seconds"][fits["event"] != "lost"] > 0)
-    np.testing.assert_array_equal(fits["points"][0, :, 0], np.float32(rows[0]["x"]))
+    np.testing.assert_array_equal(fits["points"][0, :, 0], rows[0]["x"])
     # Tables of older versions called the time of the video seconds.
     older = parquet.read_table(out / "track.parquet")
     older = older.drop_columns(["seconds"]).rename_columns({"time": "seconds"}).replace_schema_metadata(None)

@@ -1,7 +1,8 @@
 """Fitting any number of images to a table on disk, in a way that survives being killed.
 
 `files` says what is written where and what must not be replaced, `journal` keeps every row from the moment that it
-is known, `prepare` makes a run of settings, and `run` does the work.
+is known, `prepare` makes a run of settings, and `run` does the work. `video` does the same for
+the frames of a video.
 """
 
 from pliant.bulk.files import Drawing, Task, fingerprint, has_finished, look, refusal

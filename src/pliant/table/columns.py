@@ -30,7 +30,9 @@ class Column:
 
 
 _EVERY = (
-    Column("image", "string", "", "the image as it was named; of a video, the video or the file of the frame"),
+    Column(
+        "image", "string", "", "the image as it was named; of a video, the video or the file of the frame"
+    ),
     Column("status", "string", "", "how the fit ended; `failed` if there is none"),
     Column("reason", "string", "", "why there is no fit, a sentence; otherwise empty"),
     Column("confidence", "float64", "", "the probability that the error is below a bound, if it is known"),
@@ -51,9 +53,13 @@ _EVERY = (
     Column("error", "float64", "size", "mean distance at the landmarks that count", _JUDGED),
     Column("distances", "landmarks", "size", "distance of each landmark from where it should be", _JUDGED),
     Column("pixels", "float64", "px", "`error` in pixels of the image", ("evaluation",)),
-    Column("units", "float64", "", "`error` in the unit of the landmark file, if it has one", ("evaluation",)),
+    Column(
+        "units", "float64", "", "`error` in the unit of the landmark file, if it has one", ("evaluation",)
+    ),
     Column("found", "bool", "", "whether the start was on the object", ("evaluation",)),
-    Column("trial", "string", "", "name of all settings together: those of one trial share it", ("experiment",)),
+    Column(
+        "trial", "string", "", "name of all settings together: those of one trial share it", ("experiment",)
+    ),
     Column("number", "int32", "", "number of the image in its set, from 0", ("experiment",)),
     Column("train", "string", "", "sets that were trained on", ("experiment",)),
     Column("test", "string", "", "sets that were tested on", ("experiment",)),

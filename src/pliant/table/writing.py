@@ -22,7 +22,7 @@ from pliant.trust.confidence import DEFAULT_BOUND
 Row = Mapping[str, Any]
 
 HEAD, KIND, NUMBER = b"pliant", b"pliant_table", b"pliant_table_version"
-"""Keys of the metadata: what is said about the run as JSON, what wrote the table, and the version of its columns."""
+"""Keys of the metadata: what is said about the run (JSON), what wrote the table, and the version of its columns."""
 
 _ROWS = 512
 """Rows that are in memory at once."""

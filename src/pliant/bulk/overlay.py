@@ -1,0 +1,100 @@
+"""A video with the landmarks drawn in, written by another thread while the next frame is fitted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pliant.arrays import Image
+from pliant.plots import paint_overlay
+from pliant.plots.style import STYLE
+from pliant.tracking import TrackedFrame
+
+OVERLAYS = {"overlay.mp4": "mp4v", "overlay.avi": "MJPG"}
+"""Names of the video and how it is coded: MPEG-4, or Motion JPEG where OpenCV cannot write that."""
+
+_WAITING = 3
+"""Frames that may wait to be drawn."""
+
+_COLOURS = {"tracked": "#F0E442", "restarted": "#56B4E9", "lost": "#D55E00"}
+"""Okabe and Ito's yellow, sky blue and vermilion."""
+
+
+@contextmanager
+def overlay_writer(
+    folder: Path, rate: float, labels: Sequence[str]
+) -> Iterator[Callable[[int, TrackedFrame], None]]:
+    """A function that adds a frame, with its number, to the video in a folder; `labels` are beside landmarks.
+
+    There is no video if OpenCV can write none.
+    """
+    import cv2
+
+    writer: Any = None
+    shown: NDArray[Any] | None = None
+    waiting: deque[Future[None]] = deque()
+
+    def draw(number: int, record: TrackedFrame) -> None:
+        nonlocal writer, shown
+        if record.image is not None:
+            picture = _picture(number, record.image, record, labels)
+            # OpenCV leaves out frames of another size without a word.
+            if shown is not None and picture.shape != shown.shape:
+                picture = np.asarray(cv2.resize(picture, shown.shape[1::-1]))
+            shown = picture
+        if shown is None:
+            return
+        if writer is None:
+            writer = _opened(folder, rate, (shown.shape[1], shown.shape[0]))
+        writer.write(shown)
+
+    def write(number: int, record: TrackedFrame) -> None:
+        waiting.append(pool.submit(draw, number, record))
+        if len(waiting) > _WAITING:
+            waiting.popleft().result()
+
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            yield write
+        finally:
+            while waiting:
+                waiting.popleft().result()
+            if writer is not None:
+                writer.release()
+
+
+def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
+    """A writer of the first kind of video that OpenCV can write; of none, it writes nothing."""
+    import cv2
+
+    for name, code in OVERLAYS.items():
+        writer = cv2.VideoWriter(str(folder / name), cv2.VideoWriter.fourcc(*code), rate, size)
+        if writer.isOpened():
+            break
+    return writer
+
+
+def _picture(number: int, image: Image, record: TrackedFrame, labels: Sequence[str]) -> NDArray[Any]:
+    """The frame as OpenCV has it, blue first, with the landmarks and what happened."""
+    import cv2
+
+    style = replace(STYLE, fit=_COLOURS[record.event])
+    canvas = np.ascontiguousarray(
+        paint_overlay(image, record.result.points, style, labels=labels)[:, :, ::-1]
+    )
+    colour = tuple(int(style.fit[k : k + 2], 16) for k in (5, 3, 1))
+    scale = max(canvas.shape[0] / 600, 0.45)
+    thick = max(1, round(1.5 * scale))
+    for ink, width in (((0, 0, 0), thick + 2), (colour, thick)):
+        place = (round(12 * scale), round(28 * scale))
+        text = f"{number}  {record.event}"
+        cv2.putText(canvas, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, ink, width, cv2.LINE_AA)
+    return canvas

@@ -1,0 +1,259 @@
+"""A video to a folder: the landmarks of every frame as a table, and drawn into the video."""
+
+from __future__ import annotations
+
+import csv
+import os
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.arrays import Floats, Image
+from pliant.bulk.overlay import OVERLAYS, overlay_writer
+from pliant.data.tables import coordinate_titles
+from pliant.data.video import Video
+from pliant.files import real_path
+from pliant.model import Model
+from pliant.settings import Tracking
+from pliant.starts.choice import find_starts
+from pliant.table import Row, cells_of, table_writer
+from pliant.table.reading import TRACK
+from pliant.tracking import Event, Find, TrackedFrame, track
+from pliant.version import __version__
+
+CSV = "track.csv"
+
+_AHEAD = 3
+"""Frames that are read before they are needed."""
+
+
+@dataclass(frozen=True)
+class VideoTask:
+    """A video, and what to write to the folder `output` beside the table `track.parquet`.
+
+    `overlay` is the video with the landmarks drawn in and `labels` beside them, and `csv` the table once more.
+    """
+
+    video: Video
+    output: Path
+    overlay: bool = True
+    labels: Sequence[str] = ()
+    csv: bool = False
+
+    @property
+    def written(self) -> list[Path]:
+        """What the task leaves, as the user will find it."""
+        names = [TRACK] + [CSV] * self.csv + [next(iter(OVERLAYS))] * self.overlay
+        return [self.output / name for name in names]
+
+
+@dataclass(frozen=True)
+class VideoOutcome:
+    """How it went: what happened in how many frames, and how long fitting and all of it took, in seconds.
+
+    `overlay` is where the video is, if there is one.
+    """
+
+    events: Counter[str]
+    fitting: float
+    seconds: float
+    overlay: Path | None
+
+    @property
+    def frames(self) -> int:
+        return self.events.total()
+
+
+def box_then_start(model: Model, settings: Tracking, box: Floats | None = None) -> Find:
+    """How the object is found: by a box `(4,)` at first, if there is one, and then as the settings say.
+
+    With a box and nothing said about the start, the object is looked for in the box every time.
+    """
+    if box is not None and not (box[2] - box[0] >= 1 and box[3] - box[1] >= 1):
+        corners = ",".join(f"{value:g}" for value in box)
+        raise ValueError(f"box={corners} is empty: left must be below right, and top below bottom.")
+    if box is not None and settings.start == "auto":
+        return lambda image: box
+    where = find_starts(model, settings)
+    if box is None:
+        return where
+    asked = 0
+
+    def find(image: Image) -> Floats:
+        nonlocal asked
+        asked += 1
+        return box if asked == 1 else where(image)
+
+    return find
+
+
+def video_refusal(task: VideoTask, overwrite: bool = False) -> str:
+    """Why the task must not be done in this folder, as a sentence; empty if it may.
+
+    Nothing is replaced but the files of an earlier run, and these only if it is asked for.
+    """
+    output = task.output
+    if output.exists() and not output.is_dir():
+        return f"{output}: this is a file, and a folder is needed to write to."
+    earlier = (output / TRACK).is_file()
+    for name in (CSV, *OVERLAYS):
+        target = output / name
+        if target.exists() and not (earlier and real_path(target) != real_path(task.video.name)):
+            return f"{target} would be replaced: write to another folder."
+    if earlier and not overwrite:
+        return f"{output} has what an earlier run found: replace it with overwrite=True, or write to another folder."
+    return ""
+
+
+def run_video(
+    task: VideoTask,
+    model: Model,
+    settings: Tracking,
+    find: Find,
+    *,
+    overwrite: bool = False,
+    jobs: int | None = None,
+    each: Callable[[int, TrackedFrame], None] = lambda number, frame: None,
+) -> VideoOutcome:
+    """Follow the object through a video, and write what was found.
+
+    `each` is called with the number and the record of every frame. Whatever stops it, frames that are done are
+    kept: in `output`, or in `output/track.unfinished` if there is an earlier run, which stays until the new one is
+    complete. If the object is nowhere, this is a ValueError.
+    """
+    refused = video_refusal(task, overwrite)
+    if refused:
+        raise ValueError(refused)
+    film, output = task.video, task.output
+    records = track(
+        model,
+        _ahead(film),
+        find,
+        algorithm=settings.algorithm,
+        iterations=settings.iterations,
+        sampling=settings.sampling,
+        look_every=settings.look_every,
+        limits=settings.limits,
+        rate=film.rate,
+        jobs=jobs,
+    )
+    place = output / "track.unfinished" if (output / TRACK).exists() else output
+    place.mkdir(parents=True, exist_ok=True)
+    events: Counter[str] = Counter()
+    fitting, reason, begin = 0.0, "", time.perf_counter()
+    with ExitStack() as stack:
+        sinks = [stack.enter_context(sink) for sink in _sinks(task, model, settings, place)]
+        for record in records:
+            number = record.number * film.every
+            for sink in (*sinks, each):
+                sink(number, record)
+            events[record.event] += 1
+            fitting += record.result.seconds
+            reason = reason or record.result.reason
+    seconds = time.perf_counter() - begin
+    if events[Event.LOST] == events.total():
+        raise ValueError(
+            f"{film.name}: the object was found in none of {events.total()} frames. In the first: {reason} Say "
+            "with box=LEFT,TOP,RIGHT,BOTTOM where it is there."
+        )
+    if place != output:
+        _put_in_place(place, output)
+    overlay = next((output / name for name in OVERLAYS if (output / name).exists()), None)
+    return VideoOutcome(events, fitting, seconds, overlay if task.overlay else None)
+
+
+Sink = Callable[[int, TrackedFrame], None]
+"""What takes the frames, by their number in the video, as they come."""
+
+
+def _sinks(task: VideoTask, model: Model, settings: Tracking, place: Path) -> Iterator[Any]:
+    """What is written, each as a context that gives a sink."""
+    yield _parquet(task, model, settings, place / TRACK)
+    if task.csv:
+        yield _csv(place / CSV, model.landmark_names)
+    if task.overlay:
+        yield overlay_writer(place, task.video.rate, task.labels)
+
+
+@contextmanager
+def _parquet(task: VideoTask, model: Model, settings: Tracking, path: Path) -> Iterator[Sink]:
+    film = task.video
+    head = {
+        "video": film.name,
+        "every": film.every,
+        "settings": settings.to_dict(),
+        "pliant": __version__,
+    }
+    with table_writer(path, head, model.landmark_names, "track", keep_when_stopped=True) as write:
+        yield lambda number, record: write(_row(film, number, record))
+
+
+def _row(film: Video, number: int, record: TrackedFrame) -> Row:
+    name = str(film.files[record.number]) if film.files else film.name
+    size = None if record.image is None else (record.image.shape[1], record.image.shape[0])
+    return {
+        **cells_of(name, record.result, size),
+        "frame": number,
+        "time": round(record.time, 6),
+        "event": str(record.event),
+        "mismatch": None if np.isnan(record.mismatch) else float(record.mismatch),
+    }
+
+
+@contextmanager
+def _csv(path: Path, names: Sequence[str]) -> Iterator[Sink]:
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+
+        def write(number: int, record: TrackedFrame) -> None:
+            result = record.result
+            facts = {
+                "frame": number,
+                "time": round(record.time, 6),
+                "event": str(record.event),
+                "status": str(result.status),
+                "reason": result.reason,
+                "cost": result.cost,
+                "mismatch": record.mismatch,
+                "iterations": result.iterations,
+                "seconds": result.seconds,
+            }
+            if file.tell() == 0:
+                rows.writerow([*facts, *coordinate_titles(len(result.points), names)])
+            known = ["" if value != value else f"{value:.3f}" for value in result.points.ravel()]
+            rows.writerow([*("" if value != value else value for value in facts.values()), *known])
+
+        yield write
+
+
+def _put_in_place(place: Path, output: Path) -> None:
+    """Move what is complete to where it belongs, and take away what the earlier run wrote and this one does not."""
+    for name in (TRACK, CSV, *OVERLAYS):
+        if (place / name).exists():
+            os.replace(place / name, output / name)
+        else:
+            (output / name).unlink(missing_ok=True)
+    with suppress(OSError):  # Somebody has put something else there.
+        place.rmdir()
+
+
+def ended_early(film: Video, frames: int) -> bool:
+    """Whether many frames are missing; containers may count a frame or two that are not there."""
+    return film.count is not None and frames < film.count - max(2, film.count // 100)
+
+
+def _ahead(frames: Iterable[Any]) -> Iterator[Any]:
+    """The frames, decoded by another thread while one is fitted."""
+    source, end = iter(frames), object()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = deque(pool.submit(next, source, end) for _ in range(_AHEAD))
+        while (frame := waiting.popleft().result()) is not end:
+            waiting.append(pool.submit(next, source, end))
+            yield frame
