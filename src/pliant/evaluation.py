@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Concise, Float64, Floats, Image, Int32
+from pliant.arrays import Float64, Floats, Image, Int32
 from pliant.batch import BLOCK, fit_all
 from pliant.data.addresses import Source
 from pliant.data.advice import advice
+from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample, as_dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
@@ -23,6 +24,7 @@ from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset, summarise
 from pliant.model import Model
 from pliant.progress import Progress
+from pliant.records import FitRecord
 from pliant.settings import Evaluating, Fitting
 from pliant.shape import shape_size
 from pliant.starts.candidates import start_candidates
@@ -34,30 +36,6 @@ _TOGETHER = 64
 """About how many fits are handed to the fitter at once."""
 
 Row = dict[str, Any]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class FitRecord(Concise):
-    """One fit, compared with the landmarks.
-
-    `image` is the sample's name and `start` the number of its start, from 0. `error` is the mean distance at the
-    landmarks that count, and `distances (v,)` are those of all, both over the size of the object. `pixels` is the
-    same as `error` in pixels of the image, and `units` in those of the landmark file, nan if it has no scale.
-    `found` says whether the start was on the object; without any start, all numbers are nan.
-    """
-
-    image: str
-    algorithm: str
-    start: int
-    status: Status
-    error: float
-    pixels: float
-    units: float
-    distances: Float64
-    points: Float64
-    cost: float
-    seconds: float
-    found: bool
 
 
 @dataclass(frozen=True)
@@ -74,6 +52,17 @@ class Search:
     @property
     def found(self) -> int:
         return self.images - self.nothing - self.far
+
+    @property
+    def sentence(self) -> str:
+        """How many images the object was found in, and how it was missed in the others."""
+        line = f"the object was found in {self.found} of {self.images} images, {self.ms:.0f} ms each"
+        if self.found == self.images:
+            return line
+        return (
+            f"{line}; in {self.nothing} nothing was found, and in {self.far} the start was off by more than "
+            f"{LOST:g} of its size. The rows are about the images in which it was found."
+        )
 
 
 @dataclass(frozen=True)
@@ -178,34 +167,50 @@ def evaluate(
     subset = point_subset(evaluating.points, model.landmarks)
     if find is None and evaluating.start != "noise":
         find = find_starts(model, settings, start=evaluating.start)
+    elif find is None and any((settings.detector, settings.every_box, settings.fallback)):
+        raise ValueError(
+            "detector=NAME, every_box=True and fallback=WAY find starts: say how with start=WAY. From noise, "
+            "there is nothing to be found."
+        )
     fitters = [
         make_fitter(model, settings, jobs=jobs, trace=False, confidence=False, algorithm=name)
         for name in names
     ]
     with Progress(progress) as bar:
         images, points = annotated(dataset, fitters[0].jobs, evaluating.skip_invalid, bar)
-        if points.shape[1] != model.landmarks:
-            raise ValueError(
-                f"{dataset.source}: the images have {points.shape[1]} landmarks, and the model has "
-                f"{model.landmarks}."
-            )
-        spacings = np.array([sample.spacing() or np.nan for sample in images], dtype=np.float64)
-        truth = _Truth(model, images, points, subset, spacings)
+        truth = _truth(model, images, points, subset)
         search = None
         if find is None:
             begins = _moved_at_random(truth, evaluating, settings.seed)
         else:
             advance = bar.start("finding starts", len(images))
             begins, search = _searched(truth, find, fitters[0].jobs, advance)
-        rows, records = [_start_row(truth, [begin for begin in begins if begin.found])], []
-        for fitter in fitters:
-            advance = bar.start(str(fitter.algorithm), len(begins))
-            # A copy, because what a fitter prepares is large, and need not outlive its turn.
-            some, seconds = _records(replace(fitter), truth, begins, advance)
-            milliseconds = 1000 * seconds / sum(begin.start is not None for begin in begins)
-            rows.append(_row(str(fitter.algorithm), [one for one in some if one.found], milliseconds))
-            records += some
+        rows, records = _compared(fitters, truth, begins, bar)
     return Evaluation(rows, tuple(records), search)
+
+
+def _truth(model: Model, images: Dataset, points: Float64, subset: Int32) -> _Truth:
+    if points.shape[1] != model.landmarks:
+        raise ValueError(
+            f"{images.source}: the images have {points.shape[1]} landmarks, and the model has {model.landmarks}."
+        )
+    spacings = np.array([sample.spacing() or np.nan for sample in images], dtype=np.float64)
+    return _Truth(model, images, points, subset, spacings)
+
+
+def _compared(
+    fitters: Sequence[Fitter], truth: _Truth, begins: list[_Begin], bar: Progress
+) -> tuple[list[Row], list[FitRecord]]:
+    """The rows that sum up, and every fit."""
+    rows, records = [_start_row(truth, [begin for begin in begins if begin.found])], []
+    for fitter in fitters:
+        advance = bar.start(str(fitter.algorithm), len(begins))
+        # A copy, because what a fitter prepares is large, and need not outlive its turn.
+        some, seconds = _records(replace(fitter), truth, begins, advance)
+        milliseconds = 1000 * seconds / sum(begin.start is not None for begin in begins)
+        rows.append(_row(str(fitter.algorithm), [one for one in some if one.found], milliseconds))
+        records += some
+    return rows, records
 
 
 def _start_row(truth: _Truth, found: Sequence[_Begin]) -> Row:
@@ -307,7 +312,8 @@ def _records(
         seconds += time.perf_counter() - clock
         for begin in some:
             fit = next(fits) if begin.start is not None else None
-            records.append(_record(truth, begin, str(fitter.algorithm), fit))
+            height, width = pixels[begin.image].shape[:2]
+            records.append(_record(truth, begin, str(fitter.algorithm), fit, (width, height)))
             advance()
     return records, seconds
 
@@ -317,7 +323,9 @@ def _start_of(begin: _Begin) -> Floats:
     return begin.start
 
 
-def _record(truth: _Truth, begin: _Begin, algorithm: str, fit: FitResult | None) -> FitRecord:
+def _record(
+    truth: _Truth, begin: _Begin, algorithm: str, fit: FitResult | None, image_size: Size
+) -> FitRecord:
     known = truth.points[begin.image]
     points = np.full_like(known, np.nan) if fit is None else fit.points
     failed = fit is None or fit.status is Status.FAILED
@@ -325,15 +333,18 @@ def _record(truth: _Truth, begin: _Begin, algorithm: str, fit: FitResult | None)
     size = float(shape_size(known))
     return FitRecord(
         image=truth.images[begin.image].name,
+        size=image_size,
         algorithm=algorithm,
         start=begin.number,
         status=Status.FAILED if fit is None else fit.status,
+        reason="no start was found." if fit is None else fit.reason,
         error=error,
         pixels=size * error,
         units=float(truth.spacings[begin.image] * size * error),
         distances=np.linalg.norm(points - known, axis=-1) / size,
         points=points,
         cost=np.nan if fit is None else fit.cost,
+        iterations=0 if fit is None else fit.iterations,
         seconds=0.0 if fit is None else fit.seconds,
         found=begin.found,
     )

@@ -108,7 +108,10 @@ def video_refusal(task: VideoTask, overwrite: bool = False) -> str:
         if target.exists() and not (earlier and real_path(target) != real_path(task.video.name)):
             return f"{target} would be replaced: write to another folder."
     if earlier and not overwrite:
-        return f"{output} has what an earlier run found: replace it with overwrite=True, or write to another folder."
+        return (
+            f"{output} has what an earlier run found: replace it with overwrite=True, or write to another "
+            "folder."
+        )
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,6 +19,7 @@ from pliant.cli.options import (
     SettingsFile,
     Verbose,
     check_target,
+    warnings_said,
     with_settings,
 )
 from pliant.cli.starts import announce_detector
@@ -27,10 +27,7 @@ from pliant.settings import DEFAULT_ALGORITHM, Evaluating, Fitting
 from pliant.terminal import console, say
 
 if TYPE_CHECKING:
-    from pliant.arrays import Float64
-    from pliant.data.dataset import Dataset
-    from pliant.evaluation import Evaluation, FitRecord, Search
-    from pliant.model import Model
+    from pliant.evaluation import Evaluation
 
 
 @with_settings("evaluating", Evaluating)
@@ -77,26 +74,21 @@ def evaluate(
     those of the landmark files, such as millimetres, if all of them have a scale. Random starts depend on the seed
     alone, so that rows of different runs can be compared.
     """
-    import json
-    import warnings
-
     import pliant
-    from pliant import evaluation
-    from pliant.data.validation import SamplesLeftOut
+    from pliant.records import check_records_file, write_records
     from pliant.starts.choice import described_way
+    from pliant.version import __version__
 
     silent = quiet or as_json
     if not silent:
         announce_compiling()
     if output is not None:
-        _check_output(output)
+        check_records_file(output)
     if draw is not None:
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
         check_target("--report", report, (".html", ".htm"))
     searching = evaluating.start != "noise"
-    if not searching and any((fitting.detector, fitting.every_box, fitting.fallback)):
-        raise ValueError("--detector, --every-box and --fallback find starts: say how with --start.")
     every = [entry.name for entry in pliant.catalogue()]
     names = every if algorithm == "all" else [name.strip() for name in algorithm.split(",") if name.strip()]
     loaded = pliant.load(model)
@@ -111,150 +103,41 @@ def evaluate(
         each = f"starts by {evaluating.start}" if searching else f"{evaluating.starts} starts each"
         say(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
         return
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", SamplesLeftOut)
-        done = evaluation.evaluate(
+    with warnings_said():
+        done = pliant.evaluate(
             loaded, dataset, names, fitting, evaluating, jobs=jobs, progress=False if silent else None
         )
-    for warning in said:
-        say(str(warning.message), colour="yellow", error=True)
+    about = {"model": str(model), **evaluating.to_dict(), "seed": fitting.seed}
     if output is not None:
-        write_records(output, done.records, loaded.landmark_names)
+        head = {**about, "fitting": fitting.to_dict(), "pliant": __version__}
+        write_records(output, done.records, loaded.landmark_names, head)
     if draw is not None:
         from pliant.plots import plot_ced
+        from pliant.records import errors_by_algorithm
 
-        plot_ced(_errors(done.records)).savefig(draw)
+        plot_ced(errors_by_algorithm(done.records)).savefig(draw)
     if report is not None:
-        about = {"model": model, **evaluating.to_dict(), "seed": fitting.seed}
-        report.write_text(_page(done, dataset, loaded, sources, about), encoding="utf-8")
-    if as_json:
-        say(json.dumps(_outcome(done), indent=2))
-    else:
-        if done.search is not None:
-            say(search_line(done.search))
-        _print(done.rows)
-        if output is not None and not quiet:
-            say(f"wrote {len(done.records)} fits to {output}")
-        for written in (draw, report):
-            if written is not None and not quiet:
-                say(f"wrote {written}")
+        from pliant.evaluation_report import evaluation_report
+
+        title = f"How well {model.name} fits"
+        page = evaluation_report(done, dataset, loaded, title, ", ".join(sources), about)
+        report.write_text(page, encoding="utf-8")
+    _say(done, output, [path for path in (draw, report) if path is not None], quiet, as_json)
 
 
-def _errors(records: Sequence[FitRecord]) -> dict[str, Float64]:
-    """The errors `(k,)` of each algorithm, where the object was found."""
-    import numpy as np
-
-    errors: dict[str, list[float]] = {}
-    for record in records:
-        if record.found:
-            errors.setdefault(record.algorithm, []).append(record.error)
-    return {algorithm: np.array(some) for algorithm, some in errors.items()}
-
-
-def _page(
-    done: Evaluation, dataset: Dataset, model: Model, sources: Sequence[str], about: dict[str, object]
-) -> str:
-    import numpy as np
-
-    from pliant.data.names import readable
-    from pliant.report import Evaluated, evaluation_page
-
-    samples = {sample.name: sample for sample in dataset}
-    milliseconds = {row["algorithm"]: row["ms"] for row in done.rows}
-    fits, shown = {}, []
-    for algorithm, errors in _errors(done.records).items():
-        shown = [record for record in done.records if record.algorithm == algorithm and record.found]
-        fits[algorithm] = Evaluated(
-            errors,
-            np.array([record.distances for record in shown]),
-            [record.points for record in shown],
-            milliseconds[algorithm],
-            np.array([record.pixels for record in shown]),
-            np.array([record.units for record in shown]),
-        )
-    lead = f"{len(shown)} fits of {len({record.image for record in shown})} images of {', '.join(sources)}."
-    return evaluation_page(
-        fits,
-        title=f"How well {Path(str(about['model'])).name} fits",
-        lead=lead if done.search is None else f"{lead} {search_line(done.search)}",
-        mean=model.levels[-1].shape.mean,
-        images=[samples[record.image] for record in shown],
-        names=[readable(Path(record.image).name) for record in shown],
-        landmark_names=model.landmark_names,
-        truths=[samples[record.image].points() for record in shown],
-        settings=about,
-    )
-
-
-def search_line(search: Search) -> str:
-    """How many images the object was found in, and how it was missed in the others."""
-    line = f"the object was found in {search.found} of {search.images} images, {search.ms:.0f} ms each"
-    if search.found == search.images:
-        return line
-    return (
-        f"{line}; in {search.nothing} nothing was found, and in {search.far} the start was off by more than 0.3 "
-        "of its size. The rows are about the images in which it was found."
-    )
-
-
-def write_records(path: Path, records: Sequence[FitRecord], names: Sequence[str] = ()) -> None:
-    """Write every fit to a file: Parquet as `pliant fit` has it, CSV with a column for each number, or JSON.
-
-    `names` are those of the landmarks, if they have any.
-    """
-    import csv
+def _say(done: Evaluation, output: Path | None, others: list[Path], quiet: bool, as_json: bool) -> None:
     import json
 
-    from pliant.data.formats.parquet import names_metadata
-    from pliant.data.tables import coordinate_titles
-
-    rows = [_plain(record) for record in records]
-    ending = path.suffix.lower()
-    if ending == ".json":
-        path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    elif ending == ".parquet":
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        for row in rows:
-            row["x"], row["y"] = (list(axis) for axis in zip(*row.pop("points"), strict=True))
-        columns = pa.Table.from_pylist(rows)
-        parquet.write_table(columns.replace_schema_metadata(names_metadata(names)), path)
-    else:
-        wide = coordinate_titles(len(records[0].points), names, ("x", "y", "distance"))
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            table.writerow([*(key for key in rows[0] if key not in ("points", "distances")), *wide])
-            for row in rows:
-                points, distances = row.pop("points"), row.pop("distances")
-                numbers = [n for (x, y), far in zip(points, distances, strict=True) for n in (x, y, far)]
-                table.writerow([*row.values(), *numbers])
-
-
-_ENDINGS = (".parquet", ".csv", ".json")
-
-
-def _check_output(path: Path) -> None:
-    if path.suffix.lower() not in _ENDINGS:
-        raise ValueError(f"{path}: fits are written to files that end in {', '.join(_ENDINGS)}.")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist.")
-
-
-def _plain(record: FitRecord) -> dict[str, Any]:
-    """A record as JSON has it, with null for what is not a number."""
-    import math
-    from dataclasses import asdict
-
-    from pliant.data.names import to_text
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, list):
-            return [plain(item) for item in value]
-        return None if isinstance(value, float) and not math.isfinite(value) else value
-
-    named = {**asdict(record), "image": to_text(record.image)}
-    return {key: plain(value.tolist() if hasattr(value, "tolist") else value) for key, value in named.items()}
+    if as_json:
+        say(json.dumps(_outcome(done), indent=2))
+        return
+    if done.search is not None:
+        say(done.search.sentence)
+    _print(done.rows)
+    if output is not None and not quiet:
+        say(f"wrote {len(done.records)} fits to {output}")
+    for written in others if not quiet else ():
+        say(f"wrote {written}")
 
 
 def _outcome(done: Evaluation) -> dict[str, Any]:

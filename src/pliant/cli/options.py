@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -199,6 +200,20 @@ def _as_typed(value: Any) -> Any:
     ):
         return ",".join(map(str, value))
     return value
+
+
+@contextmanager
+def warnings_said() -> Iterator[None]:
+    """Say, once the block is done, which samples were left out in it."""
+    import warnings
+
+    from pliant.data.validation import SamplesLeftOut
+
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", SamplesLeftOut)
+        yield
+    for warning in said:
+        say(str(warning.message), colour="yellow", error=True)
 
 
 def check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:

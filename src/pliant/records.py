@@ -1,0 +1,141 @@
+"""Fits that were compared with the landmarks, and the files they are written to."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pliant.arrays import Concise, Float64
+from pliant.data.annotation import Size
+from pliant.data.names import to_text
+from pliant.data.tables import coordinate_titles
+from pliant.fitting.status import Status
+from pliant.table import Row, write_table
+
+ENDINGS = (".parquet", ".csv", ".json")
+"""Of the files that records can be written to."""
+
+_TOLD = ("image", "algorithm", "start", "status", "error", "pixels", "units")
+_AFTER = ("cost", "seconds", "found")
+"""What CSV and JSON say about a fit, before and after the distances and points."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FitRecord(Concise):
+    """One fit, compared with the landmarks.
+
+    `image` is the sample's name, `size` the image's width and height, and `start` the number of its start, from 0.
+    `error` is the mean distance at the landmarks that count, and `distances (v,)` are those of all, both over the
+    size of the object. `pixels` is the same as `error` in pixels of the image, and `units` in those of the landmark
+    file, nan if it has no scale. `found` says whether the start was on the object; without any start, all numbers
+    are nan.
+    """
+
+    image: str
+    size: Size
+    algorithm: str
+    start: int
+    status: Status
+    reason: str
+    error: float
+    pixels: float
+    units: float
+    distances: Float64
+    points: Float64
+    cost: float
+    iterations: int
+    seconds: float
+    found: bool
+
+
+def errors_by_algorithm(records: Sequence[FitRecord]) -> dict[str, Float64]:
+    """The errors `(k,)` of each algorithm, where the object was found."""
+    errors: dict[str, list[float]] = {}
+    for record in records:
+        if record.found:
+            errors.setdefault(record.algorithm, []).append(record.error)
+    return {algorithm: np.array(some) for algorithm, some in errors.items()}
+
+
+def check_records_file(path: Path) -> None:
+    """Before anything is fitted: can records be written there?"""
+    if path.suffix.lower() not in ENDINGS:
+        raise ValueError(f"{path}: fits are written to files that end in {', '.join(ENDINGS)}.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: the folder {path.parent} does not exist.")
+
+
+def write_records(
+    path: Path, records: Sequence[FitRecord], names: Sequence[str] = (), about: dict[str, Any] | None = None
+) -> None:
+    """Write every fit to a file: the table of fits as Parquet, CSV with a column for each number, or JSON.
+
+    `names` are those of the landmarks, if they have any, and `about` is what the Parquet file says about the run.
+    """
+    check_records_file(path)
+    ending = path.suffix.lower()
+    if ending == ".parquet":
+        write_table(path, map(_row, records), about or {}, names, "evaluation")
+    elif ending == ".json":
+        path.write_text(json.dumps([_plain(record) for record in records], indent=1) + "\n", encoding="utf-8")
+    else:
+        _write_csv(path, records, names)
+
+
+def _row(record: FitRecord) -> Row:
+    """A record as the table of fits has it: what only a fit has is empty without one."""
+    fitted = record.status is not Status.FAILED
+    return {
+        "image": record.image,
+        "status": str(record.status),
+        "reason": record.reason,
+        "cost": record.cost if fitted else None,
+        "iterations": record.iterations if fitted else None,
+        "seconds": record.seconds if fitted else None,
+        "width": record.size[0],
+        "height": record.size[1],
+        "x": record.points[:, 0].tolist() if fitted else None,
+        "y": record.points[:, 1].tolist() if fitted else None,
+        "algorithm": record.algorithm,
+        "start": record.start,
+        "error": _number(record.error),
+        "distances": record.distances.tolist() if fitted else None,
+        "pixels": _number(record.pixels),
+        "units": _number(record.units),
+        "found": record.found,
+    }
+
+
+def _plain(record: FitRecord) -> dict[str, Any]:
+    """A record as JSON has it, with null for what is not a number."""
+    told = {name: getattr(record, name) for name in _TOLD}
+    after = {name: getattr(record, name) for name in _AFTER}
+    lists = {"distances": record.distances.tolist(), "points": record.points.tolist()}
+    return {name: _number(value) for name, value in {**told, **lists, **after}.items()} | {
+        "image": to_text(record.image)
+    }
+
+
+def _number(value: Any) -> Any:
+    """A value, or values in lists, with None for what is not a number."""
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _write_csv(path: Path, records: Sequence[FitRecord], names: Sequence[str]) -> None:
+    wide = coordinate_titles(len(records[0].points), names, ("x", "y", "distance"))
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow([*_TOLD, *_AFTER, *wide])
+        for row in map(_plain, records):
+            points, distances = row.pop("points"), row.pop("distances")
+            numbers = [n for (x, y), far in zip(points, distances, strict=True) for n in (x, y, far)]
+            table.writerow([*row.values(), *numbers])
