@@ -14,19 +14,19 @@ from pliant.experiments import run as running
 from pliant.experiments.conduct import EXPERIMENTS, conduct, draw, plan_of, settings_for
 from pliant.experiments.run import Data, name_trials
 from pliant.experiments.settings import Settings, read_file, settings_of
-from pliant.experiments.trial import Training, Trial, trial_from
+from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial, trial_from
 from pliant.fitting.algorithm import catalogue
 from pliant.progress import Progress
 from pliant.settings import DEFAULT_ALGORITHM
 
 SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
+SETS = {"train": ("a",), "test": ("b", "c")}
 KINDS = {name: experiment.Settings for name, experiment in EXPERIMENTS.items()}
 
 
 def small(kind, face_folders, **changes):
-    return kind(
-        **{**SMALL, "train": (str(face_folders / "train"),), "test": (str(face_folders / "test"),), **changes}
-    )
+    sets = {"train": (str(face_folders / "train"),), "test": (str(face_folders / "test"),)}
+    return settings_of(kind, "", {}, {**SMALL, **sets, **changes}, quick=False)
 
 
 def table_of(folder):
@@ -41,13 +41,10 @@ def table_of(folder):
     return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
 
 
-SETS = {"train": ("a",), "test": ("b", "c")}
-
-
 class TestPlans:
     def test_all_31_in_the_papers_six_groups_and_the_default(self):
         trials = algorithms.plan(algorithms.Settings(**SETS))
-        names = [trial.algorithm for trial in trials]
+        names = [trial.fitting.algorithm for trial in trials]
         assert names == [*(entry.name for entry in catalogue()), DEFAULT_ALGORITHM]
         assert Counter(trial.group for trial in trials) == {
             "SSD Gauss-Newton": 9,
@@ -62,9 +59,14 @@ class TestPlans:
         trials = rho.plan(rho.Settings(**SETS))
         assert len(trials) == 5 * 11
         assert {trial.value for trial in trials} == {k / 10 for k in range(11)}
-        assert {"po:0.0-for-gn", "po-for-gn", "po:1.0-bid-gn-alt"} <= {trial.algorithm for trial in trials}
+        assert {"po:0.0-for-gn", "po-for-gn", "po:1.0-bid-gn-alt"} <= {
+            trial.fitting.algorithm for trial in trials
+        }
         trials = alpha.plan(alpha.Settings(**SETS))
-        assert [trial.algorithm for trial in trials[:2]] == ["ssd-asy:0.0-gn-sch", "ssd-asy:0.1-gn-sch"]
+        assert [trial.fitting.algorithm for trial in trials[:2]] == [
+            "ssd-asy:0.0-gn-sch",
+            "ssd-asy:0.1-gn-sch",
+        ]
         assert len(trials) == 22
 
     def test_rho_needs_a_project_out_cost(self):
@@ -80,13 +82,16 @@ class TestPlans:
     def test_transfer_takes_every_test_set_by_itself(self):
         trials = transfer.plan(transfer.Settings(**SETS))
         assert {trial.test for trial in trials} == {("b",), ("c",)}
-        assert {(trial.sampling, trial.iterations) for trial in trials} == {(0.25, (12, 8)), (0.5, (24, 16))}
+        assert {(trial.fitting.sampling, trial.fitting.iterations) for trial in trials} == {
+            (0.25, (12, 8)),
+            (0.5, (24, 16)),
+        }
 
     def test_objects_have_folds_that_are_counted_together(self):
         trials = objects.plan(objects.Settings(train=("a/chest", "a/wings"), folds=3))
         assert {trial.group for trial in trials} == {"chest", "wings"}
         assert set(Counter(trial.label for trial in trials).values()) == {3}
-        assert {trial.training.fold for trial in trials} == {0, 1, 2}
+        assert {trial.sets.fold for trial in trials} == {0, 1, 2}
 
     def test_newton_compares_signs_with_gauss_newton(self):
         ways = newton.ways("po-inv-n", (0.5,))
@@ -107,7 +112,7 @@ class TestPlans:
         trials = composition.plan(composition.Settings(**SETS))
         assert len({trial.label for trial in trials}) == len(trials) == 2**5
         assert {trial.training.motion for trial in trials} == {"piecewise-affine", "thin-plate-spline"}
-        assert {trial.algorithm for trial in trials} > {"ssd:map-asy-gn-sch", "po-asy-gn"}
+        assert {trial.fitting.algorithm for trial in trials} > {"ssd:map-asy-gn-sch", "po-asy-gn"}
 
     @pytest.mark.parametrize("name", EXPERIMENTS)
     def test_quick_is_smaller(self, name):
@@ -151,8 +156,8 @@ class TestSettings:
         ("values", "said"),
         [
             ({"noise": "much"}, "noise = 'much': this must be one number."),
-            ({"scales": ["a"]}, r"scales = \['a'\]: this must be a list of numbers."),
-            ({"features": 3}, "features = 3: this must be one text."),
+            ({"scales": ["a"]}, "scales=a: it must be scales from coarse to fine"),
+            ({"features": 3}, "features=3: it must be a name."),
             ({"starts": 1.5}, "starts = 1.5: this must be one whole number."),
             ({"most-test": True}, "most-test = True: this must be one whole number."),
             ({"test": []}, "a list of texts"),
@@ -171,32 +176,40 @@ class TestSettings:
 
 
 class TestNames:
-    base = Trial("a", Training(("x",)), ("y",), "po-asy-gn")
+    base = Trial("a", Sets(("x",)), ("y",), fitting=PAPER_FITTING.changed(algorithm="po-asy-gn"))
 
     def test_a_trial_survives_json(self):
-        assert trial_from(json.loads(json.dumps(dataclasses.asdict(self.base)))) == self.base
+        sets = Sets(("x", "y"), folds=3, fold=1)
+        training = PAPER.changed(triangles=((0, 1, 2),), appearance_modes=("all",))
+        for trial in (self.base, dataclasses.replace(self.base, sets=sets, training=training, value=0.5)):
+            assert trial_from(json.loads(json.dumps(trial.to_dict()))) == trial
 
     @pytest.mark.parametrize(
         "changes",
         [
-            {"algorithm": "po-inv-gn"},
-            {"iterations": (24, 17)},
-            {"sampling": 0.5},
-            {"order": "first-order"},
+            {"fitting": {"algorithm": "po-inv-gn"}},
+            {"fitting": {"iterations": (24, 17)}},
+            {"fitting": {"sampling": 0.5}},
+            {"fitting": {"order": "first-order"}},
             {"noise": 0.1},
-            {"tries": 2},
-            {"seed": 1},
+            {"fitting": {"tries": 2}},
+            {"fitting": {"seed": 1}},
             {"points": "0-3"},
-            {"training": Training(("x",), motion="thin-plate-spline")},
+            {"training": {"motion": "thin-plate-spline"}},
+            {"training": {"colour": True}},
         ],
     )
     def test_every_setting_has_other_rows(self, changes):
-        other = dataclasses.replace(self.base, **changes)
+        changed = {
+            name: getattr(self.base, name).changed(**value) if isinstance(value, dict) else value
+            for name, value in changes.items()
+        }
+        other = dataclasses.replace(self.base, **changed)
         assert rows.digest(other, {}) != rows.digest(self.base, {})
 
     def test_what_it_is_called_and_where_it_lies_do_not_matter(self):
         other = dataclasses.replace(
-            self.base, label="b", group="g", value=1.0, starts=9, test=("z",), training=Training(("w",))
+            self.base, label="b", group="g", value=1.0, starts=9, test=("z",), sets=Sets(("w",))
         )
         assert rows.digest(other, {}) == rows.digest(self.base, {})
         assert rows.digest(other, {"tested": "1"}) != rows.digest(self.base, {"tested": "2"})
@@ -222,11 +235,12 @@ class TestRuns:
         for row in table_of(tmp_path):
             assert [len(level) for level in row["costs"]] == [len(level) for level in row["errors"]]
             assert len(row["costs"][0]) <= 4
-            assert len(row["landmark_errors"]) == 68
-            assert np.shape(row["found"]) == (2 * 68,)
+            assert len(row["distances"]) == len(row["x"]) == len(row["y"]) == 68
+            assert row["iterations"] == sum(len(level) - 1 for level in row["costs"])
+            assert (row["width"], row["height"]) == (96, 96)
             assert row["errors"][-1][-1] == pytest.approx(row["error"], abs=1e-6)
             assert row["errors"][0][0] == pytest.approx(row["start_error"], abs=0.02)
-            assert np.mean(row["landmark_errors"]) == pytest.approx(row["error"])
+            assert np.mean(row["distances"]) == pytest.approx(row["error"])
             assert row["test"].endswith("/test")
             assert row["status"]
 
@@ -234,11 +248,11 @@ class TestRuns:
         conduct(tmp_path / "whole", {"algorithms": self.settings(face_folders)}, progress=False)
         write, written = rows.write_rows, []
 
-        def stop_after_three(path, some):
+        def stop_after_three(path, *some):
             if len(written) == 3:
                 raise KeyboardInterrupt
             written.append(path.name)
-            write(path, some)
+            write(path, *some)
 
         monkeypatch.setattr(rows, "write_rows", stop_after_three)
         with pytest.raises(KeyboardInterrupt):
@@ -288,7 +302,7 @@ class TestRuns:
             data = Data(1, bar)
             tested = []
             for trial, _ in name_trials(objects.plan(settings)[::2], data):
-                seen = {sample.name for sample in data.training(trial.training).samples}
+                seen = {sample.name for sample in data.training(trial.sets).samples}
                 held = [sample.name for sample in data.test(trial).samples]
                 assert not seen & set(held)
                 assert len(seen) + len(held) == 14

@@ -19,6 +19,7 @@ from pliant.experiments.settings import read_file
 from pliant.experiments.statistics import by_image, compare, holm, summary
 from pliant.metrics import summarise
 from pliant.settings import DEFAULT_ALGORITHM
+from pliant.table import read_head
 
 COLUMNS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "note"]
 SETTINGS = """
@@ -250,7 +251,7 @@ class TestReports:
         mine = [
             row
             for row in every
-            if row["algorithm"] == "po-bid-w" and row["noise"] == 0.05 and row["folds"] == 0
+            if row["algorithm"] == "po-bid-w" and row["noise"] == 0.05 and row["fold"] is None
         ]
         assert len(mine) == 7
         table = {row["algorithm"]: row for row in read(done / "algorithms.csv")}
@@ -297,6 +298,11 @@ class TestReports:
     def test_times_say_how_many_iterations_there_were(self, done):
         rows = read(done / "sampling_times.csv")
         every = parquet.read_table(done / "rows").to_pylist()
+        heads = {path.stem.split("-")[0]: read_head(path) for path in (done / "rows").glob("*.parquet")}
+        for one in every:
+            head = heads[one["trial"]]
+            one |= {"iterations": head["fitting"]["iterations"], "folds": head["folds"]}
+            one |= {"order": head["fitting"]["order"], "motion": head["training"]["motion"]}
         for row in rows:
             mine = [
                 one["costs"]
@@ -451,7 +457,7 @@ class TestSources:
         assert (settings.images, settings.format, settings.part) == ("b", "csv", ("x", "y"))
         assert settings.test == ("a",)
         trial = settings.trial("a", "po-inv-gn")
-        assert (trial.training.part, trial.test_part, trial.training.images) == ("x", "y", "b")
+        assert (trial.sets.part, trial.test_part, trial.sets.images) == ("x", "y", "b")
         file.write_text("[experiment]\nform = 1\n")
         with pytest.raises(ValueError, match="Known: .*from"):
             read_file(file, KINDS)

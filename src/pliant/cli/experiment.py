@@ -11,10 +11,21 @@ from typer.core import TyperCommand
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, From, Images, Jobs, Quiet, Verbose, say_settings
+from pliant.cli.options import (
+    AsJson,
+    DryRun,
+    From,
+    Images,
+    Jobs,
+    Quiet,
+    Verbose,
+    say_settings,
+    warnings_said,
+)
 from pliant.terminal import say
 
 if TYPE_CHECKING:
+    from pliant.experiments.conduct import Drawn
     from pliant.experiments.settings import Settings
 
 
@@ -103,16 +114,7 @@ def experiment(
     A run that was stopped goes on where it was when the command is given again, and a finished one only draws its
     report again. The same seed gives the same rows.
     """
-    import json
-
-    from pliant.experiments.conduct import (
-        EXPERIMENTS,
-        draw,
-        read_others,
-        read_reference,
-        settings_for,
-    )
-    from pliant.experiments.settings import read_file
+    from pliant.experiments.conduct import chosen, draw, read_others, read_reference
 
     silent = quiet or as_json
     if verbose and not silent:
@@ -120,38 +122,39 @@ def experiment(
     # Whatever is wrong with them should be said before hours of fitting.
     read_reference(reference)
     read_others(others)
-    if name not in (*EXPERIMENTS, "all", "report"):
-        raise ValueError(f"there is no experiment '{name}'. Known: {', '.join(EXPERIMENTS)}, all, report.")
+    parts = None if part is None else [word.strip() for word in part.split(",") if word.strip()]
+    sets = {"train": train, "test": test, "images": images, "format": format or None, "part": parts}
+    given = {**sets, "points": points, "noise": noise, "starts": starts, "seed": seed}
+    given = {key: value for key, value in given.items() if value is not None and value != []}
     if name == "report":
-        if train or test or settings or images or format or part:
+        if settings or given.keys() & sets.keys():
             raise ValueError(
                 "report draws what is in the output folder: it takes no --train, --test or --settings, nor what is "
                 "about these."
             )
     else:
-        kinds = {key: experiment.Settings for key, experiment in EXPERIMENTS.items()}
-        table = read_file(settings, kinds) if settings is not None else {}
-        given = {
-            "train": train,
-            "test": test,
-            "images": images,
-            "format": format or None,
-            "part": [name.strip() for name in part.split(",") if name.strip()] if part is not None else None,
-            "points": points,
-            "noise": noise,
-            "starts": starts,
-            "seed": seed,
-        }
-        given = {key: value for key, value in given.items() if value is not None and value != []}
-        chosen = list(EXPERIMENTS) if name == "all" else [name]
-        wanted = {key: settings_for(key, table, given, quick) for key in chosen}
+        wanted = chosen(name, settings, given, quick)
         if dry_run:
             _say_what(wanted, as_json)
             return
         if not silent:
             announce_compiling()
         _conduct(output, wanted, jobs, skip_invalid, silent)
-    drawn = draw(output, reference, others)
+    _say_drawn(draw(output, reference, others), quiet, as_json)
+
+
+def _conduct(
+    output: Path, wanted: Mapping[str, Settings], jobs: int | None, skip_invalid: bool, quiet: bool
+) -> None:
+    from pliant.experiments.conduct import conduct
+
+    with warnings_said():
+        conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
+
+
+def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
+    import json
+
     if as_json:
         outcome = {
             "wrote": [str(path) for path in drawn.written],
@@ -172,30 +175,16 @@ def experiment(
         raise typer.Exit(INCOMPLETE)
 
 
-def _conduct(
-    output: Path, wanted: Mapping[str, Settings], jobs: int | None, skip_invalid: bool, quiet: bool
-) -> None:
-    import warnings
-
-    from pliant.data.validation import SamplesLeftOut
-    from pliant.experiments.conduct import conduct
-
-    with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", SamplesLeftOut)
-        conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
-    for warning in said:
-        say(str(warning.message), colour="yellow", error=True)
-
-
 def _say_what(wanted: Mapping[str, Settings], as_json: bool) -> None:
     import json
 
     from pliant.experiments.conduct import EXPERIMENTS
+    from pliant.experiments.run import model_of
 
     plans = {}
     for name, settings in wanted.items():
         trials = EXPERIMENTS[name].plan(settings)
-        models = len({trial.training for trial in trials})
+        models = len({model_of(trial) for trial in trials})
         plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
         some = "model" if models == 1 else "models"
         if not as_json:

@@ -38,8 +38,8 @@ def plan(settings: Settings) -> list[Trial]:
         settings.trial(
             label_of(name, motion, order, prior, noise),
             with_prior(name, prior),
-            training=settings.training(motion=motion),
-            order=order,
+            settings.fitting.changed(order=order),
+            training=settings.training.changed(motion=motion),
             noise=noise,
             group=f"{name}, noise {noise:g}",
         )
@@ -70,9 +70,9 @@ def report(study: Study) -> Findings:
     entries = [
         (
             (
-                trial.algorithm,
+                trial.fitting.algorithm,
                 trial.training.motion,
-                trial.order,
+                trial.fitting.order,
                 trial.noise,
                 1000 * float(np.median(study.fits[trial.label].seconds)),
             ),
@@ -97,7 +97,7 @@ def _short(label: str) -> str:
 
 def _differ_in_one(one: Trial, other: Trial) -> bool:
     """Whether the second has another order, a prior or another motion, and nothing else."""
-    ours = (one.training.motion, one.order, one.algorithm)
-    theirs = (other.training.motion, other.order, other.algorithm)
+    ours = (one.training.motion, one.fitting.order, one.fitting.algorithm)
+    theirs = (other.training.motion, other.fitting.order, other.fitting.algorithm)
     different = [a != b for a, b in zip(ours, theirs, strict=True)]
     return one.group == other.group and one.label < other.label and sum(different) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,7 +27,7 @@ from pliant.experiments import (
 )
 from pliant.experiments.findings import Findings, Study
 from pliant.experiments.run import Data, missing, name_trials, run
-from pliant.experiments.settings import Settings, settings_of
+from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.experiments.trial import Trial, trial_from
 from pliant.progress import Progress
 from pliant.threads import cores
@@ -57,20 +57,32 @@ EXPERIMENTS: dict[str, Experiment] = {
 """Six of the paper's, in its order, and two of our own."""
 
 
+def chosen(
+    name: str, file: Path | None, given: Mapping[str, Any], quick: bool = False
+) -> dict[str, Settings]:
+    """The settings of an experiment, or of all: what is given, then `quick`, then a TOML file, then the paper's."""
+    if name not in (*EXPERIMENTS, "all"):
+        raise ValueError(f"there is no experiment '{name}'. Known: {', '.join(EXPERIMENTS)}, all, report.")
+    kinds = {key: experiment.Settings for key, experiment in EXPERIMENTS.items()}
+    table = {} if file is None else read_file(file, kinds)
+    names = list(EXPERIMENTS) if name == "all" else [name]
+    return {key: settings_for(key, table, given, quick) for key in names}
+
+
 def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], quick: bool) -> Settings:
     """The settings of an experiment, with sets to train and test on."""
     settings: Settings = settings_of(EXPERIMENTS[name].Settings, name, table, given, quick)
     if not settings.train:
-        raise ValueError(f"{name}: name at least one folder to train on: --train FOLDER.")
+        raise ValueError(f"{name}: name at least one folder to train on: train=FOLDER.")
     if len(settings.part) > 2:
         raise ValueError(
-            f"{name}: --part {','.join(settings.part)}: name one part for all sets, or two: to train on, and "
+            f"{name}: part={','.join(settings.part)}: name one part for all sets, or two: to train on, and "
             "to test on."
         )
     if not settings.test and len(settings.part) == 2:
         settings = replace(settings, test=settings.train)
     if not settings.test and name != "objects":
-        raise ValueError(f"{name}: name at least one folder to test on: --test FOLDER.")
+        raise ValueError(f"{name}: name at least one folder to test on: test=FOLDER.")
     return settings
 
 
@@ -91,9 +103,9 @@ def conduct(
             folder.mkdir(parents=True, exist_ok=True)
             content = {
                 "experiment": name,
-                "settings": asdict(settings),
+                "settings": settings.to_dict(),
                 "pictures": [{"file": picture.file, "caption": picture.caption} for picture in shown],
-                "trials": [{"rows": rows_name, **asdict(trial)} for trial, rows_name in named],
+                "trials": [{"rows": rows_name, **trial.to_dict()} for trial, rows_name in named],
             }
             plan_of(folder, name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
             run(folder, missing(folder, named), data, jobs)
@@ -122,17 +134,16 @@ def draw(folder: Path, reference: Path | None = None, others: Path | None = None
     for name, experiment in EXPERIMENTS.items():
         if not plan_of(folder, name).is_file():
             continue
-        content = json.loads(plan_of(folder, name).read_text(encoding="utf-8"))
-        named = [(item.pop("rows"), trial_from(item)) for item in content["trials"]]
-        if missing(folder, [(trial, rows_name) for rows_name, trial in named]):
+        content, named = _read_plan(plan_of(folder, name))
+        if missing(folder, named):
             unfinished.append(name)
             continue
         labels: dict[str, list[tuple[Trial, str]]] = {}
-        for rows_name, trial in named:
+        for trial, rows_name in named:
             labels.setdefault(trial.label, []).append((trial, rows_name))
         study = Study(
-            trials=[trial for _, trial in named],
-            fits={label: rows.read_fits(folder, some) for label, some in labels.items()},
+            trials=[trial for trial, _ in named],
+            fits={label: rows.fits_of(folder, some) for label, some in labels.items()},
             paper=paper,
             runtimes=runtimes,
             others=read_others(others),
@@ -144,6 +155,18 @@ def draw(folder: Path, reference: Path | None = None, others: Path | None = None
         raise ValueError(f"{folder}: there is no finished experiment here to draw.")
     conclusions = [one.conclusion for one in found.values() if one.conclusion]
     return Drawn(findings.write(folder, found), conclusions, unfinished)
+
+
+def _read_plan(path: Path) -> tuple[dict[str, Any], list[tuple[Trial, str]]]:
+    """What an experiment consists of: the file's content, and the trials with the names of their rows."""
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if any("fitting" not in item for item in content["trials"]):
+        raise ValueError(
+            f"{path}: this experiment is of an older version, whose rows are others: run it again, into a new "
+            "folder."
+        )
+    named = [(item.pop("rows"), trial_from(item)) for item in content["trials"]]
+    return content, [(trial, name) for name, trial in named]
 
 
 def read_reference(

@@ -12,7 +12,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from pliant import report
-from pliant.experiments.rows import Fits, set_name
+from pliant.experiments.rows import Fits
 from pliant.experiments.statistics import Comparison, Summary, compare, summary
 from pliant.experiments.trial import Trial
 from pliant.metrics import BOUNDS
@@ -59,13 +59,13 @@ class Study:
         """What was trained and tested on, in a sentence."""
         trials, first = self.trials, self.trials[0]
         fits = next(iter(self.fits.values()))
-        learned = sorted({set_name(trial.training.sets, trial.training.part) for trial in trials})
-        tested = sorted({set_name(trial.test, trial.test_part) for trial in trials})
+        learned = sorted({trial.train_name for trial in trials})
+        tested = sorted({trial.test_name for trial in trials})
         noises = sorted({trial.noise for trial in trials})
         return (
             f"Trained on {' and on '.join(learned)}, tested on {' and on '.join(tested)}: {len(fits.errors)} fits "
             f"of {len(set(fits.images))} images for {next(iter(self.fits))}. Noise of the starts: "
-            f"{', '.join(f'{noise:g}' for noise in noises)}; seed {first.seed}; landmarks: {first.points}."
+            f"{', '.join(f'{noise:g}' for noise in noises)}; seed {first.fitting.seed}; landmarks: {first.points}."
         )
 
     def start(self) -> Summary:

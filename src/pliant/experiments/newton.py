@@ -128,7 +128,7 @@ def _ratios(study: Study, summaries: Mapping[str, Summary], ways: list[str]) -> 
     kept: list[list[float]] = []
     names = []
     for name in study.groups():
-        gauss_newton = study.trial(f"{name}, gauss-newton").algorithm
+        gauss_newton = study.trial(f"{name}, gauss-newton").fitting.algorithm
         if name in study.paper and gauss_newton in study.paper:
             whole = summaries[f"{name}, gauss-newton"].values[bound]
             theirs = study.paper[name][bound] / study.paper[gauss_newton][bound]

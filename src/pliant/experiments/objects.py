@@ -26,15 +26,14 @@ def plan(settings: Settings) -> list[Trial]:
         settings.trial(
             f"{group_of(folder)}: {label}",
             name,
-            training=settings.training(sets=(folder,), folds=settings.folds, fold=fold),
+            fitting,
+            sets=settings.sets(sources=(folder,), folds=settings.folds, fold=fold),
             test=(folder,),
-            sampling=sampling,
-            iterations=iterations,
             group=group_of(folder),
         )
         for folder in settings.train
         for fold in range(settings.folds)
-        for label, name, sampling, iterations in transfer.ways(settings)
+        for label, name, fitting in transfer.ways(settings)
     ]
 
 

@@ -77,21 +77,22 @@ def drawn(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[Photograph]
 def _of_sampling(named: Named) -> list[Picture]:
     trial, name = named[0]
     noises = sorted({one.noise for one, _ in named})
-    samplings = sorted({one.sampling for one, _ in named}, reverse=True)
+    samplings = sorted({one.fitting.sampling for one, _ in named}, reverse=True)
 
     def starts(folder: Path, data: Data, jobs: int | None) -> Figure:
-        model, tested = data.model(trial.training, jobs), data.test(trial).spread(_ROWS)
+        model, tested = data.model(trial, jobs), data.test(trial).spread(_ROWS)
         every = list(zip(tested.truths, tested.numbers, strict=True))
         begun = {
             f"{noise:.1%}": [
-                random_start(model, truth, noise, trial.seed, int(number), 0) for truth, number in every
+                random_start(model, truth, noise, trial.fitting.seed, int(number), 0)
+                for truth, number in every
             ]
             for noise in noises
         }
         return plot_starts(list(tested.samples), begun, list(tested.truths))
 
     def pixels(folder: Path, data: Data, jobs: int | None) -> Figure:
-        frame = data.model(trial.training, jobs).levels[-1].motion.frame
+        frame = data.model(trial, jobs).levels[-1].motion.frame
         return plot_sampling(frame, {f"{share:.0%}": frame.sample(share) for share in samplings})
 
     return [

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,51 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64
-from pliant.data.loading import short_name
 from pliant.experiments.trial import Trial
+from pliant.table import Row, read_fits, rows_of, write_table
+from pliant.table.reading import ROWS
 from pliant.version import __version__
-
-FOLDER = "rows"
-
-_COLUMNS = {
-    "image": "string",
-    "number": "int32",
-    "start": "int32",
-    "algorithm": "string",
-    "train": "string",
-    "test": "string",
-    "size": "float64",
-    "scales": "numbers",
-    "shape_modes": "numbers",
-    "appearance_variance": "numbers",
-    "features": "string",
-    "motion": "string",
-    "mirror": "bool",
-    "folds": "int32",
-    "fold": "int32",
-    "iterations": "numbers",
-    "sampling": "float64",
-    "order": "string",
-    "noise": "float64",
-    "tries": "int32",
-    "seed": "int32",
-    "points": "string",
-    "status": "string",
-    "reason": "string",
-    "error": "float64",
-    "start_error": "float64",
-    "landmark_errors": "numbers",
-    "found": "short numbers",
-    "cost": "float64",
-    "costs": "levels",
-    "errors": "levels",
-    "seconds": "float64",
-}
-"""The columns and their types; `numbers` is a list, and `levels` a list of lists: iterations at each level.
-
-`found` are the landmarks, x and y in turn, in float32. `number` is that of the image in its set. Of all these,
-`seconds` alone is not decided by the settings.
-"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,77 +52,43 @@ def digest(trial: Trial, data: Mapping[str, str]) -> str:
 
 
 def file_of(folder: Path, name: str, start: int) -> Path:
-    return folder / FOLDER / f"{name}-{start}.parquet"
+    return folder / ROWS / f"{name}-{start}.parquet"
 
 
-def set_name(sets: Sequence[str], part: str) -> str:
-    """What people call sets: without their folders, and with the part of a manifest if there is one."""
-    return ", ".join(map(short_name, sets)) + (f" ({part})" if part else "")
+def settings_of(trial: Trial, name: str) -> dict[str, Any]:
+    """The cells that are the same in all rows of a trial, by the name of which there are rows.
 
-
-def settings_of(trial: Trial) -> dict[str, Any]:
-    """The cells that are the same in all rows of a trial."""
-    training = trial.training
+    They are what people group rows by. The head of the file has all settings.
+    """
     return {
-        "algorithm": trial.algorithm,
-        "train": set_name(training.sets, training.part),
-        "test": set_name(trial.test, trial.test_part),
-        "size": training.size,
-        "scales": training.scales,
-        "shape_modes": training.shape_modes,
-        "appearance_variance": training.appearance_variance,
-        "features": training.features,
-        "motion": training.motion,
-        "mirror": training.mirror,
-        "folds": training.folds,
-        "fold": training.fold,
-        "iterations": trial.iterations,
-        "sampling": trial.sampling,
-        "order": trial.order,
+        "trial": name,
+        "algorithm": trial.fitting.algorithm,
+        "train": trial.train_name,
+        "test": trial.test_name,
+        "fold": trial.sets.fold if trial.sets.folds else None,
         "noise": trial.noise,
-        "tries": trial.tries,
-        "seed": trial.seed,
-        "points": trial.points,
+        "sampling": trial.fitting.sampling,
     }
 
 
-def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    types = {
-        "string": pa.string(),
-        "bool": pa.bool_(),
-        "int32": pa.int32(),
-        "float64": pa.float64(),
-        "numbers": pa.list_(pa.float64()),
-        "short numbers": pa.list_(pa.float32()),
-        "levels": pa.list_(pa.list_(pa.float64())),
-    }
-    schema = pa.schema([(name, types[kind]) for name, kind in _COLUMNS.items()])
+def write_rows(path: Path, trial: Trial, rows: Iterable[Row], names: Sequence[str] = ()) -> None:
+    """Write the rows of a trial; `names` are those of the landmarks."""
+    head = {"pliant": __version__, "folds": trial.sets.folds, **trial.identity()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Hidden until it is whole: readers of the folder leave out names that begin with a dot.
-    partial = path.with_name(f".{path.name}.part")
-    with open(partial, "wb") as file:
-        parquet.write_table(pa.Table.from_pylist(list(rows), schema), file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    write_table(path, rows, head, names, "experiment")
 
 
-def read_fits(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
+def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
     """The fits of trials with the names of their rows, one after the other."""
-    from pyarrow import parquet
-
     wanted = ["number", "start", "error", "start_error", "status", "seconds", "costs", "errors"]
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     images: list[str] = []
     for trial, name in trials:
         for start in range(trial.starts):
             path = file_of(folder, name, start)
             if not path.is_file():
                 raise ValueError(f"{path}: these rows are missing. Run the experiment again: it goes on.")
-            some = parquet.read_table(path, columns=wanted).to_pylist()
+            some = list(rows_of(path, wanted))
             images += [f"{', '.join(trial.test)} {trial.test_part}: {row['number']}" for row in some]
             rows += some
     lengths = trials[0][0].iterations
@@ -183,18 +107,11 @@ def read_fits(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
 
 
 def read_points(folder: Path, trials: Sequence[tuple[Trial, str]]) -> dict[int, Float64]:
-    """The landmarks `(v, 2)` that the first starts of trials ended at, by the number of the image.
-
-    Empty if the rows are of an earlier version, which did not keep them.
-    """
-    from pyarrow import parquet
-
+    """The landmarks `(v, 2)` that the first starts of trials ended at, by the number of the image."""
     found: dict[int, Float64] = {}
     for _, name in trials:
-        path = file_of(folder, name, 0)
-        if "found" in parquet.read_schema(path).names:
-            for row in parquet.read_table(path, columns=["number", "found"]).to_pylist():
-                found[row["number"]] = np.asarray(row["found"], dtype=np.float64).reshape(-1, 2)
+        fits = read_fits(file_of(folder, name, 0))
+        found |= dict(zip(fits["number"].tolist(), fits["points"], strict=True))
     return found
 
 
@@ -203,7 +120,7 @@ def _done(costs: list[list[float]], levels: int) -> list[int]:
     return [max(len(costs[level]) - 1, 0) if level < len(costs) else 0 for level in range(levels)]
 
 
-def _course(rows: list[dict[str, Any]], column: str, level: int, length: int) -> Float64:
+def _course(rows: list[Row], column: str, level: int, length: int) -> Float64:
     """One number for every iteration `(k, length + 1)`, the last one for all that were not needed."""
     course = np.full((len(rows), length + 1), np.nan)
     for row, values in zip(course, rows, strict=True):

@@ -15,19 +15,19 @@ from pliant.batch import BLOCK, fit_all
 from pliant.building.build import build_model
 from pliant.data.dataset import Dataset, load_dataset
 from pliant.data.loading import short_name
-from pliant.data.names import to_text
 from pliant.evaluation import annotated
 from pliant.experiments import rows
-from pliant.experiments.trial import Training, Trial
+from pliant.experiments.trial import Sets, Trial
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset
 from pliant.model import Model
 from pliant.progress import Advance, Progress
-from pliant.settings import Training as Settings
+from pliant.settings import Training
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
+from pliant.table import cells_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,41 +62,41 @@ class Data:
     jobs: int
     bar: Progress
     skip_invalid: bool = False
-    _model: tuple[Training, Model] | None = None
+    _model: tuple[tuple[Training, Sets], Model] | None = None
     _sets: dict[tuple[tuple[str, ...], str, str, str], Annotated] = field(default_factory=dict)
 
-    def whole(self, sets: tuple[str, ...], training: Training, part: str) -> Annotated:
-        """All samples of sets, read as those of a training are, or those in one part of their manifests."""
-        key = sets, training.images, training.format, part
+    def whole(self, sources: tuple[str, ...], sets: Sets, part: str) -> Annotated:
+        """All samples of sources, read as those of the sets are, or those in one part of their manifests."""
+        key = sources, sets.images, sets.format, part
         if key not in self._sets:
-            loaded = load_dataset(*sets, images=training.images or None, format=training.format)
+            loaded = load_dataset(*sources, images=sets.images or None, format=sets.format)
             loaded = loaded.part(part) if part else loaded
             samples, truths = annotated(loaded, self.jobs, self.skip_invalid, self.bar)
             every = np.arange(len(samples), dtype=np.int32)
             self._sets[key] = Annotated(samples, truths, every, "").only(every)
         return self._sets[key]
 
-    def model(self, training: Training, jobs: int | None) -> Model:
-        """The model of a training; the last one is kept."""
-        if self._model is None or self._model[0] != training:
-            self._model = training, train_model(training, self, jobs)
+    def model(self, trial: Trial, jobs: int | None) -> Model:
+        """The model of a trial; the last one is kept."""
+        if self._model is None or self._model[0] != model_of(trial):
+            self._model = model_of(trial), train_model(trial, self, jobs)
         return self._model[1]
 
-    def training(self, training: Training) -> Annotated:
+    def training(self, sets: Sets) -> Annotated:
         """What a model learns from."""
-        return self._part(training, held_out=False).spread(training.most)
+        return self._part(sets, held_out=False).spread(sets.most)
 
     def test(self, trial: Trial) -> Annotated:
         """What a trial is tried on."""
-        if trial.training.folds:
-            return self._part(trial.training, held_out=True).spread(trial.most)
-        return self.whole(trial.test, trial.training, trial.test_part).spread(trial.most)
+        if trial.sets.folds:
+            return self._part(trial.sets, held_out=True).spread(trial.most)
+        return self.whole(trial.test, trial.sets, trial.test_part).spread(trial.most)
 
-    def _part(self, training: Training, held_out: bool) -> Annotated:
-        whole = self.whole(training.sets, training, training.part)
-        if not training.folds:
+    def _part(self, sets: Sets, held_out: bool) -> Annotated:
+        whole = self.whole(sets.sources, sets, sets.part)
+        if not sets.folds:
             return whole
-        rest, held = whole.samples.folds(training.folds)[training.fold]
+        rest, held = whole.samples.folds(sets.folds)[sets.fold]
         part = {id(sample) for sample in (held if held_out else rest)}
         return whole.only([k for k, sample in enumerate(whole.samples) if id(sample) in part])
 
@@ -105,7 +105,7 @@ def name_trials(trials: Sequence[Trial], data: Data) -> list[tuple[Trial, str]]:
     """Trials with the names of their rows. Reads the landmarks of all sets, and complains about those without."""
     named = []
     for trial in trials:
-        learned, tested = data.training(trial.training), data.test(trial)
+        learned, tested = data.training(trial.sets), data.test(trial)
         if learned.truths.shape[1:] != tested.truths.shape[1:]:
             raise ValueError(
                 f"{tested.samples.source} has {tested.truths.shape[1]} landmarks, and {learned.samples.source} has "
@@ -125,8 +125,13 @@ def missing(folder: Path, named: Sequence[tuple[Trial, str]]) -> list[tuple[Tria
         if starts and (name not in left or len(starts) > len(left[name][2])):
             left[name] = (trial, name, starts)
     # Trials of one model follow each other, so that there is only one of these at a time.
-    models = list(dict.fromkeys(trial.training for trial, _, _ in left.values()))
-    return sorted(left.values(), key=lambda item: models.index(item[0].training))
+    models = list(dict.fromkeys(model_of(trial) for trial, _, _ in left.values()))
+    return sorted(left.values(), key=lambda item: models.index(model_of(item[0])))
+
+
+def model_of(trial: Trial) -> tuple[Training, Sets]:
+    """What decides a trial's model."""
+    return trial.training, trial.sets
 
 
 def run(
@@ -138,33 +143,16 @@ def run(
     """Train, fit and write what is left."""
     advance = data.bar.start("fitting", sum(len(data.test(trial).samples) * len(ks) for trial, _, ks in left))
     for trial, name, starts in left:
-        fitter = make_fitter(
-            data.model(trial.training, jobs),
-            algorithm=trial.algorithm,
-            iterations=trial.iterations,
-            sampling=trial.sampling,
-            order=trial.order,
-            jobs=jobs,
-            confidence=False,
-        )
-        tested = data.test(trial)
+        fitter = make_fitter(data.model(trial, jobs), trial.fitting, jobs=jobs, confidence=False)
+        tested, shared = data.test(trial), rows.settings_of(trial, name)
         for start in starts:
-            done = list(_fit(fitter, trial, tested, start, advance))
-            rows.write_rows(rows.file_of(folder, name, start), done)
+            done = [{**shared, **row} for row in _fit(fitter, trial, tested, start, advance)]
+            path = rows.file_of(folder, name, start)
+            rows.write_rows(path, trial, done, fitter.model.landmark_names)
 
 
-def train_model(training: Training, data: Data, jobs: int | None) -> Model:
-    settings = Settings(
-        size=training.size,
-        scales=training.scales,
-        shape_modes=training.shape_modes,
-        appearance_modes=training.appearance_variance,
-        features=training.features,
-        motion=training.motion,
-        mirror=training.mirror,
-        detector=None,
-    )
-    return build_model(data.training(training).samples, settings, jobs=jobs, progress=False)
+def train_model(trial: Trial, data: Data, jobs: int | None) -> Model:
+    return build_model(data.training(trial.sets).samples, trial.training, jobs=jobs, progress=False)
 
 
 def _fit(
@@ -177,14 +165,14 @@ def _fit(
         _begins(model, trial, truth, int(number), start)
         for truth, number in zip(tested.truths, tested.numbers, strict=True)
     ]
-    settings = rows.settings_of(trial)
     # The first fit prepares and compiles, which says nothing about the algorithm.
     fitter.block([tested.samples[0].image()], [begins[0]])
 
     def then(k: int, fit: FitResult, image: Image | None) -> Mapping[str, Any]:
-        number, sample = int(tested.numbers[k]), tested.samples[k]
-        where = {"image": to_text(short_name(sample.name)), "number": number, "start": start}
-        return {**where, **settings, **_outcome(fit, begins[k][0], tested.truths[k], subset)}
+        name, number = short_name(tested.samples[k].name), int(tested.numbers[k])
+        size = None if image is None else (image.shape[1], image.shape[0])
+        judged = _judged(fit, begins[k][0], tested.truths[k], subset)
+        return {**cells_of(name, fit, size), "number": number, "start": start, **judged}
 
     # Blocks begin at the same images in every run, whatever was done before: the last bits of a fit depend on them.
     for row in fit_all(fitter, zip(tested.samples, begins, strict=True), block=BLOCK, then=then):
@@ -194,26 +182,24 @@ def _fit(
 
 def _begins(model: Model, trial: Trial, truth: Float64, number: int, start: int) -> Float64:
     """The start of an image, and places about it `(tries, v, 2)`: the truth is not looked at for these."""
-    first = random_start(model, truth, trial.noise, trial.seed, number, start)
-    rng = np.random.default_rng([trial.seed, number, start, 1])
-    about = [perturbed(model, first, trial.noise, rng) for _ in range(trial.tries - 1)]
+    seed = trial.fitting.seed
+    first = random_start(model, truth, trial.noise, seed, number, start)
+    rng = np.random.default_rng([seed, number, start, 1])
+    about = [perturbed(model, first, trial.noise, rng) for _ in range(trial.fitting.tries - 1)]
     return np.array([first, *about])
 
 
-def _outcome(fit: FitResult, start: Float64, truth: Float64, subset: Int32) -> dict[str, Any]:
+def _judged(fit: FitResult, start: Float64, truth: Float64, subset: Int32) -> dict[str, Any]:
+    """How far a fit and its start are from the truth, and how it got there."""
     size = float(shape_size(truth))
+    failed = fit.status is Status.FAILED
     far = [
         np.linalg.norm(level.points[:, subset] - truth[subset], axis=-1).mean(axis=-1) for level in fit.trace
     ]
     return {
-        "status": str(fit.status),
-        "reason": fit.reason,
-        "error": normalised_error(start if fit.status is Status.FAILED else fit.points, truth, subset),
+        "error": normalised_error(start if failed else fit.points, truth, subset),
         "start_error": normalised_error(start, truth, subset),
-        "found": fit.points.ravel().tolist(),
-        "landmark_errors": (np.linalg.norm(fit.points - truth, axis=-1) / size).tolist(),
-        "cost": fit.cost,
+        "distances": None if failed else (np.linalg.norm(fit.points - truth, axis=-1) / size).tolist(),
         "costs": [level.costs.tolist() for level in fit.trace],
         "errors": [(distances / size).tolist() for distances in far],
-        "seconds": fit.seconds,
     }

@@ -42,8 +42,7 @@ def plan(settings: Settings) -> list[Trial]:
         settings.trial(
             f"{group_of(name, iterations)}, {sampling:.0%}, noise {noise:g}",
             name,
-            iterations=iterations,
-            sampling=sampling,
+            settings.fitting.changed(iterations=iterations, sampling=sampling),
             noise=noise,
             group=group_of(name, iterations),
         )
@@ -64,11 +63,12 @@ def group_of(algorithm: str, iterations: tuple[int, ...]) -> str:
 
 def report(study: Study) -> Findings:
     summaries = study.summaries()
-    samplings = sorted({trial.sampling for trial in study.trials}, reverse=True)
+    samplings = sorted({trial.fitting.sampling for trial in study.trials}, reverse=True)
     noises = sorted({trial.noise for trial in study.trials})
     groups = list(study.groups())
     found = {
-        (trial.group, trial.sampling, trial.noise): summaries[trial.label].values for trial in study.trials
+        (trial.group, trial.fitting.sampling, trial.noise): summaries[trial.label].values
+        for trial in study.trials
     }
     parts: list[Part] = []
     for share, bound in zip(SHARES, BOUNDS, strict=True):
@@ -89,7 +89,10 @@ def report(study: Study) -> Findings:
         parts.append(Drawing(file_name("sampling", share), figure, caption))
     parts.append(_times(study, samplings))
     entries = [
-        ((trial.algorithm, sum(trial.iterations), trial.sampling, trial.noise), summaries[trial.label])
+        (
+            (trial.fitting.algorithm, sum(trial.iterations), trial.fitting.sampling, trial.noise),
+            summaries[trial.label],
+        )
         for trial in study.trials
     ]
     parts.append(error_table("sampling", ("algorithm", "iterations", "sampling", "noise"), entries))
@@ -102,7 +105,7 @@ def _times(study: Study, samplings: list[float]) -> Table:
     for labels in study.groups().values():
         trial = study.trial(labels[0])
         of = {
-            sampling: [study.fits[one] for one in labels if study.trial(one).sampling == sampling]
+            sampling: [study.fits[one] for one in labels if study.trial(one).fitting.sampling == sampling]
             for sampling in samplings
         }
         times = {
@@ -111,11 +114,11 @@ def _times(study: Study, samplings: list[float]) -> Table:
         }
         for sampling, milliseconds in times.items():
             count = sum(trial.iterations)
-            theirs = study.runtimes.get((trial.algorithm, count, round(100 * sampling)))
+            theirs = study.runtimes.get((trial.fitting.algorithm, count, round(100 * sampling)))
             done = np.concatenate([fits.done for fits in of[sampling]]).mean(axis=0)
             rows.append(
                 [
-                    trial.algorithm,
+                    trial.fitting.algorithm,
                     count,
                     " + ".join(f"{level:.1f}" for level in done),
                     sampling,
@@ -145,8 +148,8 @@ def _times(study: Study, samplings: list[float]) -> Table:
 def _pairs(study: Study) -> list[tuple[str, str]]:
     """Every sampling with all pixels, and half of the iterations with all of them; the rest being the same."""
     pairs = []
-    every = {(t.algorithm, t.iterations, t.sampling, t.noise): t.label for t in study.trials}
-    most = max(trial.sampling for trial in study.trials)
+    every = {(t.fitting.algorithm, t.iterations, t.fitting.sampling, t.noise): t.label for t in study.trials}
+    most = max(trial.fitting.sampling for trial in study.trials)
     longest = max(trial.iterations for trial in study.trials)
     for (algorithm, iterations, sampling, noise), label in every.items():
         if sampling != most:

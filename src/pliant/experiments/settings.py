@@ -1,14 +1,21 @@
-"""Settings of experiments: the paper's by default, from one TOML file, or from the command line."""
+"""Settings of experiments: the paper's by default, from one TOML file, or from the command line.
+
+What is trained and how it is fitted are settings of `train` and `fit`: here they stand beside the experiment's own,
+in one table.
+"""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pliant.experiments.trial import Modes, Training, Trial
+from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial
+from pliant.settings import Fitting, Training
+from pliant.settings.declaring import Settings as Declared
+from pliant.settings.declaring import as_named_now, options
 
 TABLE = "experiment"
 
@@ -37,58 +44,65 @@ class Settings:
     images: str = ""
     format: str = ""
     part: tuple[str, ...] = ()
-    size: float = 150.0
-    scales: tuple[float, ...] = (0.5, 1.0)
-    shape_modes: tuple[Modes, ...] = (3, 12)
-    appearance_variance: tuple[Modes, ...] = (0.75,)
-    features: str = "dsift"
-    motion: str = "piecewise-affine"
-    mirror: bool = False
+    training: Training = PAPER
+    fitting: Fitting = PAPER_FITTING
     points: str = "all"
     noise: float = 0.05
     starts: int = sized(3, 1)
-    tries: int = 1
-    seed: int = 0
-    iterations: tuple[int, ...] = (24, 16)
     most_train: int = sized(0, 200)
     most_test: int = sized(0, 24)
 
-    def training(self, **changes: Any) -> Training:
-        """A model of these settings, but for some."""
-        plain: dict[str, Any] = {
-            "sets": self.train,
-            "size": self.size,
-            "scales": self.scales,
-            "shape_modes": self.shape_modes,
-            "appearance_variance": self.appearance_variance,
-            "features": self.features,
-            "motion": self.motion,
-            "mirror": self.mirror,
-            "most": self.most_train,
-            "images": self.images,
-            "format": self.format,
-            "part": self.part[0] if self.part else "",
-        }
-        return Training(**{**plain, **changes})
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """Most iterations at each level."""
+        return self.fitting.iterations_of(len(self.training.scales))
 
-    def trial(self, label: str, algorithm: str, **changes: Any) -> Trial:
+    def sets(self, **changes: Any) -> Sets:
+        """What models learn from, but for some changes."""
+        part = self.part[0] if self.part else ""
+        sets = Sets(self.train, most=self.most_train, images=self.images, format=self.format, part=part)
+        return replace(sets, **changes)
+
+    def trial(self, label: str, algorithm: str, fitting: Fitting | None = None, **changes: Any) -> Trial:
         """A trial of these settings, but for some."""
         plain: dict[str, Any] = {
-            "training": self.training(),
+            "sets": self.sets(),
             "test": self.test,
             "test_part": self.part[-1] if self.part else "",
-            "iterations": self.iterations,
+            "training": self.training,
             "noise": self.noise,
-            "tries": self.tries,
-            "seed": self.seed,
             "points": self.points,
             "most": self.most_test,
             "starts": self.starts,
         }
-        return Trial(label=label, algorithm=algorithm, **{**plain, **changes})
+        chosen = (fitting or self.fitting).changed(algorithm=algorithm)
+        return Trial(label=label, fitting=chosen, **{**plain, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values in one table, as files have them."""
+        plain: dict[str, Any] = {}
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if isinstance(value, Declared):
+                known = _known(value)
+                plain |= {name: some for name, some in value.to_dict().items() if name in known}
+            else:
+                plain[one.name] = value
+        return plain
 
 
 Kind = TypeVar("Kind", bound=Settings)
+
+_ELSEWHERE = {
+    Training: {"missing", "skip_invalid", "detector", "confidence", "licence", "seed"},
+    Fitting: {"start", "detector", "every_box", "fallback", "rescan_below", "algorithm"},
+}
+"""Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried."""
+
+
+def _known(values: Training | Fitting | Declared) -> set[str]:
+    """The settings of training or fitting that an experiment has."""
+    return {name for name, *_ in options(values)} - _ELSEWHERE[type(values)]
 
 
 def read_file(path: Path, known: Mapping[str, type[Settings]]) -> dict[str, Any]:
@@ -118,19 +132,29 @@ def settings_of(
     """The settings of one experiment: what was given comes first, then `quick`, then the file, then the paper."""
     values: dict[str, Any] = {}
     for source in (table, table.get(name, {})):
-        values |= {_inside(key): value for key, value in source.items() if not isinstance(value, dict)}
+        values |= dict(_inside(key, value) for key, value in source.items() if not isinstance(value, dict))
     if quick:
         values |= {one.name: one.metadata["quick"] for one in fields(kind) if "quick" in one.metadata}
     values |= given
-    return kind(**{one.name: _typed(one, values[one.name]) for one in fields(kind) if one.name in values})
+    chosen: dict[str, Any] = {}
+    for one in fields(kind):
+        if isinstance(one.default, Declared):
+            known = _known(one.default)
+            own = {key: value for key, value in values.items() if key in known}
+            chosen[one.name] = one.default.from_dict({**one.default.to_dict(), **own})
+        elif one.name in values:
+            chosen[one.name] = _typed(one, values[one.name])
+    return kind(**chosen)
 
 
 _SPELT = {"format": "from"}
 """What options and files call a setting where it is not its name."""
 
 
-def _inside(key: str) -> str:
-    return {outside: name for name, outside in _SPELT.items()}.get(key, key.replace("-", "_"))
+def _inside(key: str, value: Any) -> tuple[str, Any]:
+    """A setting of a file under the name that it has inside, and now."""
+    names = {outside: name for name, outside in _SPELT.items()}
+    return as_named_now(names.get(key, key.replace("-", "_")), value)
 
 
 def _outside(name: str) -> str:
@@ -138,8 +162,10 @@ def _outside(name: str) -> str:
 
 
 def _check_keys(where: str, given: Mapping[str, Any], kind: type[Settings]) -> None:
-    known = {one.name for one in fields(kind)}
-    unknown = sorted(key for key in given if _inside(key) not in known)
+    known: set[str] = set()
+    for one in fields(kind):
+        known |= _known(one.default) if isinstance(one.default, Declared) else {one.name}
+    unknown = sorted(key for key in given if _inside(key, 0)[0] not in known)
     if unknown:
         listed = ", ".join(sorted(map(_outside, known)))
         raise ValueError(f"{where} has no setting '{unknown[0]}'. Known: {listed}.")
@@ -151,16 +177,14 @@ def _typed(one: Field[Any], value: Any) -> Any:
     kind = str(one.type).removeprefix("tuple[").removesuffix(", ...]")
     fits = {
         "str": lambda item: isinstance(item, str),
-        "bool": lambda item: isinstance(item, bool),
         "int": lambda item: isinstance(item, int) and not isinstance(item, bool),
     }.get(kind, lambda item: isinstance(item, (int, float)) and not isinstance(item, bool))
     many = kind != one.type
     if not several or not all(map(fits, several)) or (len(several) > 1 and not many):
-        words = {"str": "text", "bool": "true or false", "int": "whole number"}.get(kind, "number")
+        words = {"str": "text", "int": "whole number"}.get(kind, "number")
         raise ValueError(
             f"{_outside(one.name)} = {value!r}: this must be {'a list of ' if many else 'one '}{words}"
             f"{'s' if many else ''}."
         )
-    # A count of modes and a share of the variance are told apart by the point: they stay as they were written.
     typed = [float(item) for item in several] if kind == "float" else several
     return tuple(typed) if many else typed[0]

@@ -24,6 +24,7 @@ from pliant.experiments.trial import Trial
 from pliant.metrics import summarise
 from pliant.plots import plot_ced
 from pliant.plots.errors import round_limit
+from pliant.settings import Fitting
 
 TITLE = "Other sets"
 
@@ -35,12 +36,17 @@ class Settings(Shared):
     algorithms: tuple[str, ...] = ("ssd-asy-gn-sch", "po-asy-gn")
 
 
-def ways(settings: Settings) -> list[tuple[str, str, float, tuple[int, ...]]]:
-    """The two settings of the paper for each algorithm: label, algorithm, sampling, iterations."""
+def ways(settings: Settings) -> list[tuple[str, str, Fitting]]:
+    """The two settings of the paper for each algorithm: label, algorithm, and how it is fitted."""
+    most = settings.iterations
     return [
-        (f"{name}, {sampling:.0%}, {sum(iterations)} iterations", name, sampling, iterations)
+        (
+            f"{name}, {sampling:.0%}, {sum(iterations)} iterations",
+            name,
+            settings.fitting.changed(sampling=sampling, iterations=iterations),
+        )
         for name in settings.algorithms
-        for sampling, iterations in ((0.25, halved(settings.iterations)), (0.5, settings.iterations))
+        for sampling, iterations in ((0.25, halved(most)), (0.5, most))
     ]
 
 
@@ -49,13 +55,12 @@ def plan(settings: Settings) -> list[Trial]:
         settings.trial(
             f"{short_name(test)}: {label}",
             name,
+            fitting,
             test=(test,),
-            sampling=sampling,
-            iterations=iterations,
             group=short_name(test),
         )
         for test in settings.test
-        for label, name, sampling, iterations in ways(settings)
+        for label, name, fitting in ways(settings)
     ]
 
 

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-Modes = int | float
+from pliant.data.loading import short_name
+from pliant.settings import Fitting, Training
+
+PAPER = Training(
+    size=150.0,
+    scales=(0.5, 1.0),
+    shape_modes=(3, 12),
+    appearance_modes=(0.75,),
+    features="dsift",
+    motion="piecewise-affine",
+    mirror=False,
+    detector=None,
+    confidence=False,
+)
+"""The paper's models, whatever the defaults of `train` are."""
+
+PAPER_FITTING = Fitting(iterations=(24, 16), tries=1, sampling=1.0, order="exact", seed=0)
+"""How the paper fits them, whatever the defaults of `fit` are."""
 
 
 @dataclass(frozen=True)
-class Training:
-    """A model: the sets that it learns from, and the settings of `train`.
+class Sets:
+    """What a model learns from.
 
     `images` is the folder of the images that annotation files name, `format` that of landmark files, and `part` the
     part of a manifest, as in `load_dataset`; each may be empty. Of `folds` parts of the sets, number `fold` is left
     out; without folds, nothing is. `most` samples are taken at most, evenly from all of them (0: all).
     """
 
-    sets: tuple[str, ...]
-    size: float = 150.0
-    scales: tuple[float, ...] = (0.5, 1.0)
-    shape_modes: tuple[Modes, ...] = (3, 12)
-    appearance_variance: tuple[Modes, ...] = (0.75,)
-    features: str = "dsift"
-    motion: str = "piecewise-affine"
-    mirror: bool = False
+    sources: tuple[str, ...]
     folds: int = 0
     fold: int = 0
     most: int = 0
@@ -38,22 +48,19 @@ class Training:
 class Trial:
     """One way of fitting a model to the images of a set, from `starts` random starts each.
 
-    With more than one of `tries`, fits also begin at random places about the start, as far from it as it may be
-    from the truth, and the best is kept. The sets of a model that has folds are their own test: what the fold left
-    out is fitted. `test_part` is the part of a manifest that is tested on. `label` and `group` are how the
-    experiment calls it, and `value` is what it varies; trials of one label are counted together.
+    With more than one of the fitting's `tries`, fits also begin at random places about the start, as far from it as
+    it may be from the truth, and the best is kept; its `seed` is that of the starts. Sets that have folds are their
+    own test: what the fold left out is fitted. `test_part` is the part of a manifest that is tested on. `label` and
+    `group` are how the experiment calls it, and `value` is what it varies; trials of one label are counted
+    together.
     """
 
     label: str
-    training: Training
+    sets: Sets
     test: tuple[str, ...]
-    algorithm: str
-    iterations: tuple[int, ...] = (24, 16)
-    sampling: float = 1.0
-    order: str = "exact"
+    training: Training = PAPER
+    fitting: Fitting = PAPER_FITTING
     noise: float = 0.05
-    tries: int = 1
-    seed: int = 0
     points: str = "all"
     most: int = 0
     starts: int = 3
@@ -61,20 +68,53 @@ class Trial:
     value: float | None = None
     test_part: str = ""
 
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """Most iterations at each level."""
+        return self.fitting.iterations_of(len(self.training.scales))
+
     def identity(self) -> dict[str, Any]:
         """All that decides the rows of one start, but for the samples, which have fingerprints of their own."""
-        plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        for name in ("label", "starts", "group", "value", "test", "test_part", "most"):
-            del plain[name]
-        for name in ("sets", "folds", "fold", "most", "images", "format", "part"):
-            del plain["training"][name]
-        return plain
+        return {
+            "training": self.training.to_dict(),
+            "fitting": self.fitting.to_dict(),
+            "noise": self.noise,
+            "points": self.points,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON has."""
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        return {**plain, "sets": asdict(self.sets), **self.identity()}
+
+    @property
+    def train_name(self) -> str:
+        """What people call the sets that are trained on."""
+        return set_name(self.sets.sources, self.sets.part)
+
+    @property
+    def test_name(self) -> str:
+        """What people call the sets that are tested on."""
+        return set_name(self.test, self.test_part)
 
 
-def trial_from(plain: dict[str, Any]) -> Trial:
-    """The trial that `dataclasses.asdict` was made of, after a journey through JSON."""
+_PLAIN = ("label", "test", "most", "starts", "group", "value", "test_part")
 
-    def values(part: dict[str, Any]) -> dict[str, Any]:
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in part.items()}
 
-    return Trial(**{**values(plain), "training": Training(**values(plain["training"]))})
+def trial_from(plain: Mapping[str, Any]) -> Trial:
+    """The trial that `Trial.to_dict` was made of, after a journey through JSON."""
+    sets, test = dict(plain["sets"]), tuple(plain["test"])
+    return Trial(
+        **{
+            **plain,
+            "test": test,
+            "sets": Sets(**{**sets, "sources": tuple(sets["sources"])}),
+            "training": Training.from_dict(plain["training"]),
+            "fitting": Fitting.from_dict(plain["fitting"]),
+        }
+    )
+
+
+def set_name(sets: Sequence[str], part: str) -> str:
+    """Sets without their folders, and with the part of a manifest if there is one."""
+    return ", ".join(map(short_name, sets)) + (f" ({part})" if part else "")
