@@ -16,8 +16,8 @@ SOURCE = Path(pliant.__file__).parent
 LAYERS = [
     {"cli", "__main__"},
     {"experiments"},
-    {"report", "bulk"},
-    {"plots", "synthetic", "evaluation", "tracking", "table", "training"},
+    {"report", "evaluation_report", "bulk"},
+    {"plots", "synthetic", "evaluation", "records", "tracking", "table", "training"},
     {"trust.calibration"},
     {"batch"},
     {"starts.choice"},

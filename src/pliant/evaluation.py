@@ -343,6 +343,7 @@ def _record(
         units=float(truth.spacings[begin.image] * size * error),
         distances=np.linalg.norm(points - known, axis=-1) / size,
         points=points,
+        confidence=0.0 if fit is None else fit.confidence(),
         cost=np.nan if fit is None else fit.cost,
         iterations=0 if fit is None else fit.iterations,
         seconds=0.0 if fit is None else fit.seconds,

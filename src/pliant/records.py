@@ -14,7 +14,7 @@ import numpy as np
 
 from pliant.arrays import Concise, Float64
 from pliant.data.annotation import Size
-from pliant.data.names import to_text
+from pliant.data.names import readable, to_text
 from pliant.data.tables import coordinate_titles
 from pliant.fitting.status import Status
 from pliant.table import Row, write_table
@@ -49,6 +49,7 @@ class FitRecord(Concise):
     units: float
     distances: Float64
     points: Float64
+    confidence: float
     cost: float
     iterations: int
     seconds: float
@@ -95,7 +96,8 @@ def _row(record: FitRecord) -> Row:
     return {
         "image": record.image,
         "status": str(record.status),
-        "reason": record.reason,
+        "reason": readable(record.reason),
+        "confidence": _number(record.confidence),
         "cost": record.cost if fitted else None,
         "iterations": record.iterations if fitted else None,
         "seconds": record.seconds if fitted else None,
