@@ -10,11 +10,7 @@ import pliant
 from pliant.appearance.interpolation import resample
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import (
-    clamped,
-    mahalanobis,
-    needs_of,
-)
+from pliant.fitting.loop import needs_of
 from pliant.fitting.method import quadratic
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
@@ -397,10 +393,10 @@ class TestStopping:
     def test_the_clamp_keeps_shapes_on_the_ellipsoid(self, model):
         shape = model.levels[-1].shape
         wild = np.random.default_rng(0).normal(size=(5, shape.parameters)) * 100
-        tame = clamped(shape, wild, 2.0)
-        assert_allclose(mahalanobis(shape, tame), 2.0)
+        tame = shape.clamped(wild, 2.0)
+        assert_allclose(shape.mahalanobis(tame), 2.0)
         assert_allclose(tame[:, :SIMILARITY], wild[:, :SIMILARITY])
-        assert_allclose(clamped(shape, tame * 0.5, 2.0), tame * 0.5)
+        assert_allclose(shape.clamped(tame * 0.5, 2.0), tame * 0.5)
 
     def test_an_implausible_shape_says_so(self, model, dataset):
         sample = dataset[0]
@@ -408,7 +404,7 @@ class TestStopping:
         (fit,) = pliant.fit(model, [sample], [start], stopping=Stopping(ellipsoid=0.01))
         assert fit.status is Status.IMPLAUSIBLE
         (held,) = pliant.fit(model, [sample], [start], stopping=Stopping(ellipsoid=0.5, clamp=True))
-        assert mahalanobis(model.levels[-1].shape, held.shape_parameters) <= 0.5 + 1e-9
+        assert model.levels[-1].shape.mahalanobis(held.shape_parameters) <= 0.5 + 1e-9
 
     def test_traces_are_left_out_on_request(self, model, dataset):
         fitter = make_fitter(model, trace=False)

@@ -18,7 +18,7 @@ from pliant.kernels.system import Kernel, Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
 from pliant.settings import Stopping
-from pliant.shape import SIMILARITY, ShapeModel
+from pliant.shape import ShapeModel
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def iterate(
         dc, u = _increments(problem, system, p, c)
         updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
         if problem.stopping.clamp:
-            updated = clamped(shape, updated, problem.stopping.ellipsoid)
+            updated = shape.clamped(updated, problem.stopping.ellipsoid)
         moved_shapes = shape.instance(updated)
         moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
         finite = np.isfinite(np.concatenate([updated, dc], axis=1)).all(axis=1)
@@ -190,26 +190,13 @@ def _increments(problem: Problem, system: System, p: Float64, c: Float64) -> tup
     return solve(method, model, quadratic(system, weights, composition, p, c, jacobian))
 
 
-def mahalanobis(shape: ShapeModel, parameters: Floats) -> Float64:
-    """Distance of shapes `(..., n)` from the mean, in deviations, per root of the number of modes."""
-    modes = parameters[..., SIMILARITY:]
-    return np.asarray(np.sqrt(np.sum(modes**2 / shape.eigenvalues, axis=-1) / max(shape.modes, 1)))
-
-
-def clamped(shape: ShapeModel, parameters: Float64, limit: float) -> Float64:
-    """Parameters `(B, n)` with modes that are beyond the limit pulled back onto the ellipsoid."""
-    excess = np.maximum(mahalanobis(shape, parameters) / limit, 1.0)
-    return np.concatenate([parameters[:, :SIMILARITY], parameters[:, SIMILARITY:] / excess[:, None]], axis=1)
-
-
 def _collected(problem: Problem, items: list[_Item]) -> Iterated:
     ends, finals = [], []
     for item in items:
         end = item.final() or _Visit(np.nan, item.p, item.c, np.full(len(problem.weights.appearance), np.nan))
         status = item.status or Status.ITERATIONS
-        if status in (Status.CONVERGED, Status.ITERATIONS):
-            distance = mahalanobis(problem.shape, end.p)
-            status = Status.IMPLAUSIBLE if distance > problem.stopping.ellipsoid else status
+        if status.ok and problem.shape.mahalanobis(end.p) > problem.stopping.ellipsoid:
+            status = Status.IMPLAUSIBLE
         ends.append(end)
         finals.append(status)
     coordinates = np.array([end.c for end in ends])
