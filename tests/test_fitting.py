@@ -10,8 +10,7 @@ import pliant
 from pliant.appearance.interpolation import resample
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import needs_of
-from pliant.fitting.method import quadratic
+from pliant.fitting.quadratic import needs_of, quadratic
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
 from pliant.motion import ThinPlateSpline, compose, rasterise
@@ -222,6 +221,25 @@ class TestProperties:
                 other = pliant.fit(plain, images, starts, algorithm=f"{cost}-{pure}{tail}", iterations=8)
                 for a, b in zip(one, other, strict=True):
                     assert_allclose(a.points, b.points, atol=1e-4)
+
+    @pytest.mark.parametrize("tail", ["gn", "n", "n:printed"])
+    @pytest.mark.parametrize("sampling", [1.0, 0.3])
+    def test_asymmetric_ends_are_computed_as_forward_and_inverse(self, model, dataset, tail, sampling):
+        """The same slopes are looked at, by the same kernel, so that not even rounding differs."""
+        samples = list(dataset[:3])
+        starts = [perturbed(model, sample.points(), 0.03, np.random.default_rng(2)) for sample in samples]
+        for cost in ("po", "ssd"):
+            for alpha, pure in ((1, "for"), (0, "inv")):
+                fitters = [
+                    make_fitter(
+                        model, algorithm=f"{cost}-{kind}-{tail}", iterations=3, sampling=sampling, jobs=1
+                    )
+                    for kind in (f"asy:{alpha}", pure)
+                ]
+                needs, same = (needs_of(f.algorithm, f.prepared[0][2].weights) for f in fitters)
+                assert (needs.image, needs.model) == (same.image, same.model) == (alpha == 1, alpha == 0)
+                one, other = ([fit.points for fit in f.block(samples, starts)] for f in fitters)
+                np.testing.assert_array_equal(one, other)
 
     def test_newton_with_shares_ends_where_it_must(self, model, dataset):
         """Gauss-Newton without curvature, the paper's sign for po-inv with it turned, neither in between."""
