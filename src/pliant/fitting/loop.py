@@ -126,22 +126,24 @@ def iterate(
         if last:
             break
         dc, u = increments(problem.algorithm, problem.weights, system, p, c, _update_jacobian(problem, p))
-        _move([items[k] for k in running], problem, u, dc, limits[running])
+        _move([items[k] for k in running], problem, shapes, limits[running], u, dc)
     _complete(problem, needs.cost_alone(), images, items)
     return _collected(problem, items)
 
 
-def _move(items: list[_Item], problem: Problem, u: Float64, dc: Float64, limits: Float64) -> None:
-    """Take the step u `(B, k)`, dc `(B, m)` with all items that are still running, or end them where they are."""
+def _move(
+    items: list[_Item], problem: Problem, shapes: Float64, limits: Float64, u: Float64, dc: Float64
+) -> None:
+    """Take the step u `(B, k)`, dc `(B, m)` from shapes `(B, v, 2)`, or end an item where it is, and say why."""
     shape, stopping = problem.shape, problem.stopping
     p = np.array([item.p for item in items])
     updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
     if stopping.clamp:
         updated = shape.clamped(updated, stopping.ellipsoid)
-    shapes = shape.instance(updated)
-    moved = np.max(np.abs(shapes - shape.instance(p)), axis=(-2, -1))
+    moved_shapes = shape.instance(updated)
+    moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
     finite = np.isfinite(np.concatenate([updated, dc], axis=1)).all(axis=1)
-    outside = np.any((shapes < 0) | (shapes > limits), axis=-1).mean(axis=-1) > 0.5
+    outside = np.any((moved_shapes < 0) | (moved_shapes > limits), axis=-1).mean(axis=-1) > 0.5
     for row, item in enumerate(items):
         if item.status is not None:
             continue

@@ -101,30 +101,24 @@ class CpuKernel:
         # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
         Ar = Ae - c
         ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
-        system = System(residual_residual=ee - np.sum((Ae + Ar) * c, axis=1), basis_residual=Ar)
+        found = {"residual_residual": ee - np.sum((Ae + Ar) * c, axis=1), "basis_residual": Ar}
         if needs.image:
-            Ai = np.swapaxes(AG, 1, 2) @ S
+            found["basis_image"] = Ai = np.swapaxes(AG, 1, 2) @ S
+            found["image_image"] = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
             ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
-            system = replace(
-                system,
-                image_image=np.stack([mesh.gram(seen[b], seen[b]) for b in everyone]),
-                image_residual=ie - _transposed_times(Ai, c),
-                basis_image=Ai,
-            )
+            found["image_residual"] = ie - _transposed_times(Ai, c)
         if needs.model:
             appearance = [mesh.gathered(values) for values in modelled] if mesh.everywhere else []
             slopes = self._model_slopes(c, appearance, needs)
-            Aa = self._basis_model(c, needs)
+            found["basis_model"] = Aa = self._basis_model(c, needs)
             ae = np.stack([mesh.moments(slopes[b], seen[b], last) for b in everyone])
-            aa = np.broadcast_to(self.mean_mean, (batch, *self.mean_mean.shape))
+            found["model_residual"] = ae - _transposed_times(Aa, c)
+            found["model_model"] = np.broadcast_to(self.mean_mean, (batch, *self.mean_mean.shape))
             if needs.appearance:
-                aa = np.stack([mesh.gram(slopes[b], slopes[b]) for b in everyone])
-            system = replace(
-                system, model_model=aa, model_residual=ae - _transposed_times(Aa, c), basis_model=Aa
-            )
+                found["model_model"] = np.stack([mesh.gram(slopes[b], slopes[b]) for b in everyone])
             if needs.image:
-                ia = np.stack([mesh.gram(seen[b], slopes[b]) for b in everyone])
-                system = replace(system, image_model=ia)
+                found["image_model"] = np.stack([mesh.gram(seen[b], slopes[b]) for b in everyone])
+        system = System(**found)
         if needs.curvature is None:
             return system
         # Second differences reach farther than first ones: they want the whole frame.
