@@ -154,7 +154,7 @@ class Fitter:
             going = [
                 state
                 for state in chain.from_iterable(groups)
-                if state.status not in (Status.DIVERGED, Status.OUTSIDE)
+                if state.status is None or not state.status.lost
             ]
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
@@ -274,11 +274,10 @@ def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
 def _badness(state: _State) -> tuple[bool, float]:
     """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
     finite = bool(np.isfinite(state.rank))
-    well = finite and state.status in (Status.CONVERGED, Status.ITERATIONS)
+    well = finite and state.status is not None and state.status.ok
     return not well, state.rank if finite else np.inf
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:
     """The loop sees a part of the image; whether the shape has left all of it is seen here."""
-    fine = status in (Status.CONVERGED, Status.ITERATIONS)
-    return Status.OUTSIDE if fine and share_outside(points, image) > 0.5 else status
+    return Status.OUTSIDE if status.ok and share_outside(points, image) > 0.5 else status

@@ -70,15 +70,15 @@ class FitResult(Concise):
     @property
     def ok(self) -> bool:
         """Whether the fit ended as fits should: it converged, or used all of its iterations."""
-        return self.status in (Status.CONVERGED, Status.ITERATIONS)
+        return self.status.ok
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error, as a share of the object's size, is below the bound.
 
-        A fit that was lost has none; it is not a number if the model was not calibrated (`pliant.calibrate`) or the
-        fit was made without evidence.
+        It is zero for a fit that was lost or failed, and not a number if the model was not calibrated
+        (`pliant.calibrate`) or the fit was made without evidence.
         """
-        if self.status in (Status.DIVERGED, Status.OUTSIDE, Status.FAILED):
+        if self.status.lost or self.status is Status.FAILED:
             return 0.0
         if self.model.confidence is None or self.evidence is None:
             return float("nan")
