@@ -19,6 +19,7 @@ from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
 from pliant.settings import Stopping
 from pliant.shape import SIMILARITY, ShapeModel
+from pliant.trust.mismatch import unexplained_energy
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,15 @@ class Problem:
 class Iterated:
     """Where a batch ended: parameters, status, iterations `(B,)`, and the trace of every item.
 
-    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `costs` and `shapes`
-    have one entry more than there were iterations: the start, and each update.
+    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `unexplained (B,)`
+    is the energy of the rest of i - abar. `costs` and `shapes` have one entry more than there were iterations: the
+    start, and each update.
     """
 
     shape_parameters: Float64
     coordinates: Float64
     explained: Float64
+    unexplained: Float64
     statuses: list[Status]
     iterations: list[int]
     final_costs: list[float]
@@ -53,12 +56,13 @@ class Iterated:
 
 
 class _Visit(NamedTuple):
-    """An estimate that was looked at: its cost (not a number if it was not computed), p, c, and A'r."""
+    """An estimate that was looked at: p, c, A'r; cost and unexplained energy are not numbers if not computed."""
 
     cost: float
     p: Float64
     c: Float64
     residual: Float64
+    unexplained: float
 
 
 @dataclass
@@ -109,13 +113,15 @@ def iterate(
         batch = [images[k] for k in running]
         system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
         costs = problem.weights.value(system, p, c)
+        unexplained = unexplained_energy(system)
         lost = ~np.isfinite(costs) & (system.residual_residual is not None)
         for row, k in enumerate(running):
             item = items[k]
             if lost[row]:
                 item.status = Status.DIVERGED
                 continue
-            item.past.append(_Visit(float(costs[row]), item.p, item.c, system.basis_residual[row]))
+            seen = system.basis_residual[row], float(unexplained[row])
+            item.past.append(_Visit(float(costs[row]), item.p, item.c, *seen))
             item.iterations = round_number
             if costs[row] < item.past[item.best].cost:
                 item.best = round_number
@@ -157,8 +163,10 @@ def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: 
     c = np.array([items[k].past[-1].c for k in missing])
     system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
     costs = problem.weights.value(system, p, c)
+    unexplained = unexplained_energy(system)
     for row, k in enumerate(missing):
-        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], system.basis_residual[row])
+        seen = system.basis_residual[row], float(unexplained[row])
+        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], *seen)
 
 
 def needs_of(algorithm: Algorithm, weights: Weights) -> Needs:
@@ -205,7 +213,7 @@ def clamped(shape: ShapeModel, parameters: Float64, limit: float) -> Float64:
 def _collected(problem: Problem, items: list[_Item]) -> Iterated:
     ends, finals = [], []
     for item in items:
-        end = item.final() or _Visit(np.nan, item.p, item.c, np.full(len(problem.weights.appearance), np.nan))
+        end = item.final() or _Visit(np.nan, item.p, item.c, np.full_like(item.c, np.nan), np.nan)
         status = item.status or Status.ITERATIONS
         if status in (Status.CONVERGED, Status.ITERATIONS):
             distance = mahalanobis(problem.shape, end.p)
@@ -217,6 +225,7 @@ def _collected(problem: Problem, items: list[_Item]) -> Iterated:
         shape_parameters=np.array([end.p for end in ends]),
         coordinates=coordinates,
         explained=np.array([end.residual for end in ends]) + coordinates,
+        unexplained=np.array([end.unexplained for end in ends]),
         statuses=finals,
         final_costs=[end.cost for end in ends],
         iterations=[item.iterations for item in items],

@@ -12,6 +12,7 @@ from pliant.kernels.system import Kernel, Needs
 from pliant.model import Level
 from pliant.shape import SIMILARITY
 from pliant.trust.confidence import Evidence
+from pliant.trust.mismatch import unexplained_energy
 
 
 def gather(
@@ -26,12 +27,10 @@ def gather(
     needs = Needs(image=True, model=False, appearance=False)
     shapes = level.shape.instance(parameters)
     system = kernel.system(images, shapes, np.zeros((len(images), m)), needs)
-    assert system.residual_residual is not None
     share = len(subspace.mean) / len(level.appearance.mean)
     kept = float(np.sum(level.appearance.eigenvalues))
     floor = 1e-6 * max(level.appearance.total_variance, 1e-12)
     explained = np.sum(system.basis_residual**2, axis=1)
-    outside = system.residual_residual - explained
     noise = max(subspace.noise, 1e-6 * float(np.max(subspace.variances, initial=1e-6)))
     weights = subspace.variances / (subspace.variances + noise)
     # J'MJ without 1 / noise: slopes of the image that no change of appearance explains.
@@ -44,7 +43,7 @@ def gather(
     evidence = [
         Evidence(*map(float, values))
         for values in zip(
-            outside / share / max(level.appearance.total_variance - kept, floor),
+            unexplained_energy(system) / share / max(level.appearance.total_variance - kept, floor),
             explained / share / max(kept, floor),
             distance,
             sharpness / share / level.shape.parameters,
