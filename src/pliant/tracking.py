@@ -131,8 +131,8 @@ def track(
         )
     if not model.prepared[-1][2].weights.residual > 0:
         raise ValueError(
-            f"{model.algorithm}: this cost is blind to what the model cannot explain, so that a loss would go "
-            "unnoticed. Give project-out a rho below 1."
+            f"{model.algorithm}: this cost is blind to what the model cannot explain, and cannot follow an object. "
+            "Give project-out a rho below 1."
         )
     if isinstance(frames, (str, Path)):
         frames = read_video(frames)

@@ -49,7 +49,7 @@ from pliant.starts.candidates import (
 from pliant.threads import cores, one_blas_thread
 from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
-from pliant.trust.mismatch import mismatches
+from pliant.trust.mismatch import mismatches, relative_costs
 
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
@@ -72,6 +72,8 @@ class _State:
     iterations: int = 0
     cost: float = float("nan")
     mismatch: float = float("nan")
+    rank: float = float("nan")
+    """What several fits to the image are ordered by."""
     shape_parameters: Float64 | None = None
     appearance: Float64 | None = None
     evidence: Evidence | None = None
@@ -125,7 +127,7 @@ class Fitter:
     ) -> list[FitResult]:
         """Fits of a few images at once; one that cannot be used does not stop the others.
 
-        Of several starts in an image, the best fit is kept: one that ended well, with the lowest mismatch.
+        Of several starts in an image, the best fit is kept: one that ended well, with the lowest relative cost.
 
         `threads` work together on every image, for the least time until they are done; many images are done
         soonest in blocks of their own, each by a thread of its own: `fit_all`.
@@ -171,7 +173,7 @@ class Fitter:
             ]
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
-                self._one_level(level, subspace, threaded, limit, going)
+                self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several starts goes on. Hardly anything is lost by that: docs/starts.md.
             groups = [[min(group, key=_badness)] for group in groups]
         return [self._result(state) for [state] in groups]
@@ -183,6 +185,7 @@ class Fitter:
         problem: Problem,
         limit: int,
         states: list[_State],
+        ranked: bool,
     ) -> None:
         views = self._views(level, [state.image for state in states], [state.points for state in states])
         pixels = [view.pixels for view in views]
@@ -192,16 +195,20 @@ class Fitter:
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
         appearance = appearance_of(problem, subspace, ended) if finest else None
-        unlikeness = mismatches(subspace, ended.explained, ended.unexplained)
+        ranks = relative_costs(level, pixels, shapes, ended.final_costs) if ranked else ended.final_costs
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.points = view.to_image(shapes[k])
             state.status = _judged(ended.statuses[k], state.points, state.image)
             state.iterations += ended.iterations[k]
-            state.cost, state.mismatch = ended.final_costs[k], float(unlikeness[k])
+            state.cost, state.rank = ended.final_costs[k], float(ranks[k])
             if self.keep_trace:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
+        if finest:
+            found = mismatches(subspace, ended.explained, ended.unexplained)
+            for state, mismatch in zip(states, found, strict=True):
+                state.mismatch = float(mismatch)
         if finest and self.keep_evidence:
             self._weigh(level, subspace, problem, states, views, ended.shape_parameters)
 
@@ -439,10 +446,10 @@ def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
 
 
 def _badness(state: _State) -> tuple[bool, float]:
-    """What several fits to an image are ordered by: those that ended well first, then by their mismatch."""
-    finite = bool(np.isfinite(state.mismatch))
+    """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
+    finite = bool(np.isfinite(state.rank))
     well = finite and state.status in (Status.CONVERGED, Status.ITERATIONS)
-    return not well, state.mismatch if finite else np.inf
+    return not well, state.rank if finite else np.inf
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:

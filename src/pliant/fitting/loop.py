@@ -56,13 +56,13 @@ class Iterated:
 
 
 class _Visit(NamedTuple):
-    """An estimate that was looked at: p, c, A'r; cost and unexplained energy are not numbers if not computed."""
+    """An estimate that was looked at: p, c, A'r; cost and r'r are not numbers if they were not computed."""
 
     cost: float
     p: Float64
     c: Float64
     residual: Float64
-    unexplained: float
+    squares: float
 
 
 @dataclass
@@ -113,15 +113,15 @@ def iterate(
         batch = [images[k] for k in running]
         system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
         costs = problem.weights.value(system, p, c)
-        unexplained = unexplained_energy(system)
+        squares = _squares(system, len(running))
         lost = ~np.isfinite(costs) & (system.residual_residual is not None)
         for row, k in enumerate(running):
             item = items[k]
             if lost[row]:
                 item.status = Status.DIVERGED
                 continue
-            seen = system.basis_residual[row], float(unexplained[row])
-            item.past.append(_Visit(float(costs[row]), item.p, item.c, *seen))
+            Ar, rr = system.basis_residual[row], float(squares[row])
+            item.past.append(_Visit(float(costs[row]), item.p, item.c, Ar, rr))
             item.iterations = round_number
             if costs[row] < item.past[item.best].cost:
                 item.best = round_number
@@ -163,10 +163,15 @@ def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: 
     c = np.array([items[k].past[-1].c for k in missing])
     system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
     costs = problem.weights.value(system, p, c)
-    unexplained = unexplained_energy(system)
+    squares = _squares(system, len(missing))
     for row, k in enumerate(missing):
-        seen = system.basis_residual[row], float(unexplained[row])
-        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], *seen)
+        Ar, rr = system.basis_residual[row], float(squares[row])
+        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], Ar, rr)
+
+
+def _squares(system: System, count: int) -> Float64:
+    """The squares r'r `(B,)`; not a number if they were not computed."""
+    return np.full(count, np.nan) if system.residual_residual is None else system.residual_residual
 
 
 def needs_of(algorithm: Algorithm, weights: Weights) -> Needs:
@@ -221,11 +226,12 @@ def _collected(problem: Problem, items: list[_Item]) -> Iterated:
         ends.append(end)
         finals.append(status)
     coordinates = np.array([end.c for end in ends])
+    residuals = np.array([end.residual for end in ends])
     return Iterated(
         shape_parameters=np.array([end.p for end in ends]),
         coordinates=coordinates,
-        explained=np.array([end.residual for end in ends]) + coordinates,
-        unexplained=np.array([end.unexplained for end in ends]),
+        explained=residuals + coordinates,
+        unexplained=unexplained_energy(np.array([end.squares for end in ends]), residuals),
         statuses=finals,
         final_costs=[end.cost for end in ends],
         iterations=[item.iterations for item in items],

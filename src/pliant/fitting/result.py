@@ -35,10 +35,10 @@ class FitResult(Concise):
     """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
 
     `cost` is that of the finest level at `points`, and `mismatch` what the model cannot explain there over what it
-    sees: 0 if it explains all, about 1 where there is nothing. `reason` is a sentence if the fit failed. `trace`
-    has every iteration, unless it was not asked for. `covariance (v, 2, 2)` says, in square pixels of the image,
-    where the landmarks may be, if the model was calibrated; without that, it is Gauss-Newton's alone, too sure by
-    far.
+    sees: 0 if it explains all, about 1 where there is nothing, not a number if the fit was lost at a coarser level.
+    `reason` is a sentence if the fit failed. `trace` has every iteration, unless it was not asked for. `covariance
+    (v, 2, 2)` says, in square pixels of the image, where the landmarks may be, if the model was calibrated; without
+    that, it is Gauss-Newton's alone, too sure by far.
     """
 
     model: Model

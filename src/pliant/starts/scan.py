@@ -15,7 +15,7 @@ from pliant.fitting.loop import iterate
 from pliant.fitting.status import Status
 from pliant.model import Model
 from pliant.shape import shape_size
-from pliant.trust.mismatch import mismatches
+from pliant.trust.mismatch import relative_costs
 
 _ALGORITHM = "po-asy-gn"
 _SMALLEST, _LARGEST, _STEP = 0.25, 1.0, 1.3
@@ -40,7 +40,7 @@ class NothingFound(ValueError):
 
 
 def make_scan(model: Model, best: int = 5, jobs: int = 1) -> Callable[[Image], Float64]:
-    """A function that finds the `best` starts `(k, v, 2)` in an image, the one with the lowest mismatch first.
+    """A function that finds the `best` starts `(k, v, 2)` in an image, the one with the lowest cost first.
 
     The coarsest level is fitted for a few iterations from windows of all sizes at all places.
     """
@@ -68,12 +68,12 @@ def scan(fitter: Fitter, image: Image, best: int = 5) -> Float64:
         )
     sizes = shorter * _STEP ** np.arange(np.log(_SMALLEST) / np.log(_STEP), np.log(_LARGEST) / np.log(_STEP))
     found = [_one_size(fitter, image, float(size)) for size in sizes]
-    unlikeness = np.concatenate([some for some, _ in found])
+    costs = np.concatenate([some for some, _ in found])
     shapes = np.concatenate([some for _, some in found])
     chosen: list[Float64] = []
-    for number in np.argsort(unlikeness):
+    for number in np.argsort(costs):
         shape = shapes[number]
-        if not np.isfinite(unlikeness[number]) or len(chosen) == best:
+        if not np.isfinite(costs[number]) or len(chosen) == best:
             break
         gaps = [np.linalg.norm(shape - other, axis=-1).mean() / shape_size(other) for other in chosen]
         if min(gaps, default=1.0) > _APART:
@@ -84,8 +84,8 @@ def scan(fitter: Fitter, image: Image, best: int = 5) -> Float64:
 
 
 def _one_size(fitter: Fitter, image: Image, size: float) -> tuple[Float64, Float64]:
-    """Mismatches `(k,)` and shapes `(k, v, 2)` of windows for objects of `size` pixels, all over the image."""
-    [(level, subspace, problem)] = fitter.prepared
+    """Costs `(k,)` and shapes `(k, v, 2)` of windows for objects of `size` pixels, all over the image."""
+    [(level, _, problem)] = fitter.prepared
     mean = level.shape.mean
     zoom = size / float(shape_size(mean))
     extent = zoom * np.ptp(mean, axis=0)
@@ -101,17 +101,17 @@ def _one_size(fitter: Fitter, image: Image, size: float) -> tuple[Float64, Float
     seen = feature_view(image, corners, 1 / zoom, feature, margin, colour=level.colour)
     middle = (mean.min(axis=0) + mean.max(axis=0)) / 2
     windows = mean - middle + seen.to_view(centres)[:, None]
-    unlikeness, ended = [], []
+    costs, ended = [], []
     for first in range(0, len(windows), _TOGETHER):
         some = level.shape.project(windows[first : first + _TOGETHER])
         coordinates = np.zeros((len(some), len(problem.weights.appearance)))
         done = iterate(problem, [seen.pixels] * len(some), some, coordinates, _ITERATIONS, every_cost=False)
         shapes = level.shape.instance(done.shape_parameters)
-        found = mismatches(subspace, done.explained, done.unexplained)
+        relative = relative_costs(level, [seen.pixels] * len(some), shapes, done.final_costs)
         lost = [status in (Status.DIVERGED, Status.OUTSIDE) for status in done.statuses]
-        unlikeness.append(np.where(np.isfinite(found) & ~np.array(lost), found, np.inf))
+        costs.append(np.where(np.isfinite(relative) & ~np.array(lost), relative, np.inf))
         ended.append(seen.to_image(shapes))
-    return np.concatenate(unlikeness), np.concatenate(ended)
+    return np.concatenate(costs), np.concatenate(ended)
 
 
 def _places(side: int, extent: float, stride: float) -> Float64:

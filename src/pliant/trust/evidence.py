@@ -27,10 +27,12 @@ def gather(
     needs = Needs(image=True, model=False, appearance=False)
     shapes = level.shape.instance(parameters)
     system = kernel.system(images, shapes, np.zeros((len(images), m)), needs)
+    assert system.residual_residual is not None
     share = len(subspace.mean) / len(level.appearance.mean)
     kept = float(np.sum(level.appearance.eigenvalues))
     floor = 1e-6 * max(level.appearance.total_variance, 1e-12)
     explained = np.sum(system.basis_residual**2, axis=1)
+    outside = unexplained_energy(system.residual_residual, system.basis_residual)
     noise = max(subspace.noise, 1e-6 * float(np.max(subspace.variances, initial=1e-6)))
     weights = subspace.variances / (subspace.variances + noise)
     # J'MJ without 1 / noise: slopes of the image that no change of appearance explains.
@@ -43,7 +45,7 @@ def gather(
     evidence = [
         Evidence(*map(float, values))
         for values in zip(
-            unexplained_energy(system) / share / max(level.appearance.total_variance - kept, floor),
+            outside / share / max(level.appearance.total_variance - kept, floor),
             explained / share / max(kept, floor),
             distance,
             sharpness / share / level.shape.parameters,

@@ -1,38 +1,61 @@
-"""Whether the model explains an image: what it cannot explain, over what it sees.
+"""Whether the model explains an image, and which of several fits does it best.
 
-With i the image warped to the model's frame, abar the mean and A the orthonormal basis of appearance, the model
-comes nearest to the image with a = abar + A c, c = A'(i - abar), and
+Let i be the image warped to the model's frame, abar the mean, A the orthonormal basis of appearance, L the
+variances of its coordinates, and n the noise. The likeliest appearance is a = abar + A c with
+c = L (L + n)^-1 A'(i - abar). What the model cannot explain, over what it sees, is
 
     mismatch = |i - a|² / |a|².
 
-Both follow from the inner products at any other c', where r = i - abar - A c':
+Where there is nothing it is 1 or more, at any contrast. It follows from the inner products at any appearance c',
+where r = i - abar - A c':  A'(i - abar) = A'r + c', and the energy outside of the subspace is r'r - |A'r|². So
+neither cost, prior nor composition changes it, and no pixel is looked at for it.
 
-    |i - a|² = r'r - |A'r|²,    c = A'r + c'.
-
-So neither cost, prior nor composition changes the mismatch, and no pixel is looked at for it. Where there is
-nothing it is 1 or more, at any contrast, while a cost is lowest on a blank wall.
+Which of several places in an image is the best is another question. |i|², which is not among the inner products,
+says more about it than |a|² does: a wild c explains a good deal of anything. docs/starts.md has the numbers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from pliant.appearance.interpolation import bilinear
 from pliant.appearance.subspace import Subspace
-from pliant.arrays import Float64
-from pliant.kernels.system import System
+from pliant.arrays import Float32, Float64, Floats
+from pliant.model import Level
+
+_EVERY = 4
+"""One pixel of the frame in so many is looked at: enough for a sum."""
 
 
-def unexplained_energy(system: System) -> Float64:
-    """|i - a|² `(B,)`, the energy outside of the appearance subspace; not a number if the system has no r'r."""
-    if system.residual_residual is None:
-        return np.full(len(system.basis_residual), np.nan)
-    within = np.sum(system.basis_residual**2, axis=1)
-    return np.asarray(np.maximum(system.residual_residual - within, 0.0))
+def unexplained_energy(residual_residual: Float64, basis_residual: Float64) -> Float64:
+    """Energy of i - abar outside of the subspace `(B,)`, from r'r `(B,)` and A'r `(B, m)`."""
+    return np.asarray(np.maximum(residual_residual - np.sum(basis_residual**2, axis=1), 0.0))
 
 
 def mismatches(subspace: Subspace, explained: Float64, unexplained: Float64) -> Float64:
-    """The mismatch `(B,)` of images with the coordinates c `(B, m)` and the unexplained energy `(B,)`."""
-    # A part of the mean may lie in the subspace, and moves with c; the rest of it is always seen.
-    products = subspace.mean_products
-    seen = np.sum((explained + products) ** 2, axis=1) + subspace.mean_energy - products @ products
-    return np.asarray(unexplained / np.maximum(seen, 1e-12))
+    """The mismatch `(B,)` of images with A'(i - abar) `(B, m)` and this energy outside of the subspace `(B,)`."""
+    doubt = subspace.noise / np.maximum(subspace.variances + subspace.noise, 1e-12)
+    missed = unexplained + np.sum((doubt * explained) ** 2, axis=1)
+    # The part of the mean within the subspace moves with c; the rest of it is always seen.
+    within = subspace.mean_products
+    seen = np.sum((within + (1 - doubt) * explained) ** 2, axis=1) + subspace.mean_energy - within @ within
+    return np.asarray(missed / np.maximum(seen, 1e-12))
+
+
+def relative_costs(
+    level: Level, images: Sequence[Float32], shapes: Floats, costs: Sequence[float]
+) -> Float64:
+    """Costs `(B,)` over the mean square of the features that the shapes `(B, v, 2)` cover: for fits to one image.
+
+    Plain costs cannot be compared between places: where an image `(h, w, c)` is flat there is nothing that a
+    model could fail to explain, and a wall would be a better face than any face.
+    """
+    values = [
+        float(np.mean(np.square(bilinear(image, level.motion.positions(shape)[::_EVERY]))))
+        if np.all(np.isfinite(shape))
+        else np.nan
+        for image, shape in zip(images, shapes, strict=True)
+    ]
+    return np.asarray(costs) / np.maximum(values, 1e-12)
