@@ -8,7 +8,7 @@ c = L (L + n)^-1 A'(i - abar). What the model cannot explain, over what it sees,
 
 Where there is nothing it is 1 or more, at any contrast. It follows from the inner products at any appearance c',
 where r = i - abar - A c':  A'(i - abar) = A'r + c', and the energy outside of the subspace is r'r - |A'r|². So
-neither cost, prior nor composition changes it, and no pixel is looked at for it.
+no pixel is looked at for it, and the algorithm does not change it, but for a ridge, which takes variances to be 1.
 
 Which of several places in an image is the best is another question. |i|², which is not among the inner products,
 says more about it than |a|² does: a wild c explains a good deal of anything. docs/starts.md has the numbers.
