@@ -1,13 +1,9 @@
 """Following an object through the frames of a video: from the last frame to the next, and found again when lost.
 
 A frame starts where the last two say that the object will be, at the finest level alone and with few iterations. A
-fit is believed if it ended as fits should, has not changed its size at once, and explains the image:
-
-    mismatch = |i - a|² / |a|²,    a = abar + A c,
-
-what the model cannot explain, over what it sees. Where there is nothing it is 1 or more, whatever the contrast,
-while the cost alone is lowest on a blank wall. A fit that is not believed is repeated from coarse to fine; if that
-does not help, the object is looked for. docs/tracking.md has the measurements behind the numbers below.
+fit is believed if it ended as fits should, has not changed its size at once, and explains the image: `mismatch`. A
+fit that is not believed is repeated from coarse to fine; if that does not help, the object is looked for.
+docs/tracking.md has the measurements behind the numbers below.
 """
 
 from __future__ import annotations
@@ -61,7 +57,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True)
 class TrackedFrame:
-    """One frame: its number from 0, the fit, what happened, and how badly the model explains it.
+    """One frame: its number from 0, the fit, and what happened.
 
     `time` is that in the video, in seconds; how long the fit took is `result.seconds`. `image` is None if the frame
     could not be read. Keep points rather than whole frames of a long video.
@@ -71,8 +67,12 @@ class TrackedFrame:
     time: float
     result: FitResult
     event: Event
-    mismatch: float
     image: Image | None = field(repr=False, compare=False)
+
+    @property
+    def mismatch(self) -> float:
+        """How badly the model explains the frame; not a number if the object is lost."""
+        return self.result.mismatch
 
 
 def track(
@@ -109,8 +109,8 @@ def track(
         )
     if not model.prepared[-1][2].weights.residual > 0:
         raise ValueError(
-            f"{model.algorithm}: this cost is blind to what the model cannot explain, so that a loss would go "
-            "unnoticed. Give project-out a rho below 1."
+            f"{model.algorithm}: this cost is blind to what the model cannot explain, and cannot follow an object. "
+            "Give project-out a rho below 1."
         )
     if isinstance(frames, (str, Path)):
         frames = read_video(frames)
@@ -152,9 +152,8 @@ class _Tracker:
             else:
                 with one_blas_thread():
                     result, event = self._one(image, past)
-            mismatch = np.nan if event is Event.LOST else self._mismatch(result)
-            past = self._after(past, result.points, event, mismatch)
-            yield TrackedFrame(number, number / rate, result, event, mismatch, image)
+            past = self._after(past, result, event)
+            yield TrackedFrame(number, number / rate, result, event, image)
 
     def _one(self, image: Image, past: _Past) -> tuple[FitResult, Event]:
         seconds = 0.0
@@ -196,7 +195,7 @@ class _Tracker:
         return replace(result, model=self.fitter.model)
 
     def _believed(self, image: Image, result: FitResult, past: _Past, *, restarted: bool) -> bool:
-        mismatch, limits = self._mismatch(result), self.limits
+        mismatch, limits = result.mismatch, self.limits
         if not result.ok or not (mismatch < limits.mismatch or self._sure(image, result)):
             return False
         if restarted or past.last is None:
@@ -215,26 +214,12 @@ class _Tracker:
             result = self._fit(self._weighing, image, result.points)
         return result.confidence(_BOUND) >= self.limits.confidence
 
-    def _mismatch(self, result: FitResult) -> float:
-        """|i - a|² / |a|² on the pixels that were looked at, from the cost and the appearance parameters."""
-        _, subspace, problem = self.fitter.prepared[-1]
-        weights = problem.weights
-        c = result.appearance_parameters
-        if subspace.to_model is not None:
-            c = self._from_model @ c
-        # The cost is (w0 r'r - c'diag(w)c + p'Pp + c'Qc) / 2. Project-out has r = i - abar, of which c is a part.
-        twice = 2 * result.cost - np.sum(weights.shape_precision * result.shape_parameters**2)
-        twice += np.sum((weights.appearance - weights.appearance_precision) * c**2)
-        unexplained = twice / weights.residual - (0 if weights.solves_appearance else c @ c)
-        seen = self._mean_energy + 2 * self._mean_products @ c + c @ c
-        return max(float(unexplained), 0.0) / max(float(seen), 1e-12)
-
-    def _after(self, past: _Past, points: Float64, event: Event, mismatch: float) -> _Past:
+    def _after(self, past: _Past, result: FitResult, event: Event) -> _Past:
         if event is Event.LOST:
             known = past.mismatches if past.absent < self.limits.memory else ()
             return replace(past, before=None, mismatches=known, absent=past.absent + 1)
-        kept = (*past.mismatches, mismatch)[-self.limits.memory :]
-        return _Past(points, past.last if event is Event.TRACKED else None, kept)
+        kept = (*past.mismatches, result.mismatch)[-self.limits.memory :]
+        return _Past(result.points, past.last if event is Event.TRACKED else None, kept)
 
     def _nothing(self, reason: str) -> FitResult:
         return failed(self.fitter.model, str(self.fitter.algorithm), None, reason)
@@ -260,20 +245,3 @@ class _Tracker:
         )
         vars(weighing)["prepared"] = self.fitter.prepared[-1:]
         return weighing
-
-    @cached_property
-    def _from_model(self) -> Float64:
-        """From the model's appearance parameters to the coordinates on the pixels looked at, `(k, m)`."""
-        turn = self.fitter.prepared[-1][1].to_model
-        assert turn is not None
-        return np.asarray(np.linalg.pinv(turn), dtype=np.float64)
-
-    @cached_property
-    def _mean_energy(self) -> float:
-        mean = self.fitter.prepared[-1][1].mean.astype(np.float64)
-        return float(mean @ mean)
-
-    @cached_property
-    def _mean_products(self) -> Float64:
-        _, subspace, _ = self.fitter.prepared[-1]
-        return np.asarray(subspace.basis @ subspace.mean, dtype=np.float64)

@@ -42,7 +42,7 @@ from pliant.starts.candidates import (
 from pliant.threads import cores
 from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
-from pliant.trust.mismatch import relative_costs
+from pliant.trust.mismatch import mismatches, relative_costs
 
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
@@ -57,6 +57,7 @@ class _State:
     status: Status | None = None
     iterations: int = 0
     cost: float = float("nan")
+    mismatch: float = float("nan")
     rank: float = float("nan")
     """What several fits to the image are ordered by."""
     shape_parameters: Float64 | None = None
@@ -190,6 +191,10 @@ class Fitter:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
+        if finest:
+            found = mismatches(subspace, ended.explained, ended.unexplained)
+            for state, mismatch in zip(states, found, strict=True):
+                state.mismatch = float(mismatch)
         if finest and self.keep_evidence:
             self._weigh(level, subspace, problem, states, views, ended.shape_parameters)
 
@@ -226,6 +231,7 @@ class Fitter:
             status=state.status or Status.FAILED,
             reason="",
             cost=state.cost,
+            mismatch=state.mismatch,
             iterations=state.iterations,
             seconds=0.0,
             shape_parameters=finest.shape.project(state.points)

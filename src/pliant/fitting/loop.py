@@ -15,11 +15,12 @@ from pliant.fitting.cost import Weights
 from pliant.fitting.quadratic import needs_of
 from pliant.fitting.solve import increments
 from pliant.fitting.status import Status
-from pliant.kernels.system import Kernel, Needs
+from pliant.kernels.system import Kernel, Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
 from pliant.settings import Stopping
 from pliant.shape import ShapeModel
+from pliant.trust.mismatch import unexplained_energy
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,15 @@ class Problem:
 class Iterated:
     """Where a batch ended: parameters, status, iterations `(B,)`, and the trace of every item.
 
-    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `costs` and `shapes`
-    have one entry more than there were iterations: the start, and each update.
+    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `unexplained (B,)`
+    is the energy of the rest of i - abar. `costs` and `shapes` have one entry more than there were iterations: the
+    start, and each update.
     """
 
     shape_parameters: Float64
     coordinates: Float64
     explained: Float64
+    unexplained: Float64
     statuses: list[Status]
     iterations: list[int]
     final_costs: list[float]
@@ -54,12 +57,13 @@ class Iterated:
 
 
 class _Visit(NamedTuple):
-    """An estimate that was looked at: its cost, p, c, and A'r; cost and A'r are not numbers if not computed."""
+    """An estimate that was looked at: p and c; its cost, A'r and r'r are not numbers if they were not computed."""
 
     cost: float
     p: Float64
     c: Float64
     residual: Float64
+    squares: float
 
 
 @dataclass
@@ -111,13 +115,13 @@ def iterate(
         system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
         costs = problem.weights.value(system, p, c)
         lost = ~np.isfinite(costs) & (system.residual_residual is not None)
-        Ar = np.full(c.shape, np.nan) if system.basis_residual is None else system.basis_residual
+        Ar, rr = _residuals(system, c)
         for row, k in enumerate(running):
             item = items[k]
             if lost[row]:
                 item.status = Status.DIVERGED
                 continue
-            item.past.append(_Visit(float(costs[row]), item.p, item.c, Ar[row]))
+            item.past.append(_Visit(float(costs[row]), item.p, item.c, Ar[row], float(rr[row])))
             item.iterations = round_number
             if costs[row] < item.past[item.best].cost:
                 item.best = round_number
@@ -166,9 +170,15 @@ def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: 
     p = np.array([items[k].past[-1].p for k in missing])
     c = np.array([items[k].past[-1].c for k in missing])
     system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
-    costs, Ar = problem.weights.value(system, p, c), system.needed("basis_residual")
+    costs, (Ar, rr) = problem.weights.value(system, p, c), _residuals(system, c)
     for row, k in enumerate(missing):
-        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], Ar[row])
+        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], Ar[row], float(rr[row]))
+
+
+def _residuals(system: System, c: Float64) -> tuple[Float64, Float64]:
+    """A'r `(B, m)` and r'r `(B,)`; not numbers if they were not computed."""
+    Ar, rr = system.basis_residual, system.residual_residual
+    return np.full(c.shape, np.nan) if Ar is None else Ar, np.full(len(c), np.nan) if rr is None else rr
 
 
 def _update_jacobian(problem: Problem, p: Float64) -> Float64 | None:
@@ -181,17 +191,19 @@ def _update_jacobian(problem: Problem, p: Float64) -> Float64 | None:
 def _collected(problem: Problem, items: list[_Item]) -> Iterated:
     ends, finals = [], []
     for item in items:
-        end = item.final() or _Visit(np.nan, item.p, item.c, np.full(len(problem.weights.appearance), np.nan))
+        end = item.final() or _Visit(np.nan, item.p, item.c, np.full_like(item.c, np.nan), np.nan)
         status = item.status or Status.ITERATIONS
         if status.ok and problem.shape.mahalanobis(end.p) > problem.stopping.ellipsoid:
             status = Status.IMPLAUSIBLE
         ends.append(end)
         finals.append(status)
     coordinates = np.array([end.c for end in ends])
+    residuals = np.array([end.residual for end in ends])
     return Iterated(
         shape_parameters=np.array([end.p for end in ends]),
         coordinates=coordinates,
-        explained=np.array([end.residual for end in ends]) + coordinates,
+        explained=residuals + coordinates,
+        unexplained=unexplained_energy(np.array([end.squares for end in ends]), residuals),
         statuses=finals,
         final_costs=[end.cost for end in ends],
         iterations=[item.iterations for item in items],

@@ -34,9 +34,11 @@ class LevelTrace(Concise):
 class FitResult(Concise):
     """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
 
-    `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
-    iteration, unless it was not asked for. `covariance (v, 2, 2)` says, in square pixels of the image, where the
-    landmarks may be, if the model was calibrated; without that, it is Gauss-Newton's alone, too sure by far.
+    `cost` is that of the finest level at `points`, and `mismatch` what the model cannot explain there over what it
+    sees: 0 if it explains all, about 1 where there is nothing, not a number if the fit was lost at a coarser level.
+    `reason` is a sentence if the fit failed. `trace` has every iteration, unless it was not asked for. `covariance
+    (v, 2, 2)` says, in square pixels of the image, where the landmarks may be, if the model was calibrated; without
+    that, it is Gauss-Newton's alone, too sure by far.
     """
 
     model: Model
@@ -46,6 +48,7 @@ class FitResult(Concise):
     status: Status
     reason: str
     cost: float
+    mismatch: float
     iterations: int
     seconds: float
     shape_parameters: Float64
@@ -110,6 +113,7 @@ def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> 
         status=Status.FAILED,
         reason=reason,
         cost=float("nan"),
+        mismatch=float("nan"),
         iterations=0,
         seconds=0.0,
         shape_parameters=np.full(model.levels[-1].shape.parameters, np.nan),

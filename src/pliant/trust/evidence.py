@@ -12,6 +12,7 @@ from pliant.kernels.system import Kernel, Needs
 from pliant.model import Level
 from pliant.shape import SIMILARITY
 from pliant.trust.confidence import Evidence
+from pliant.trust.mismatch import unexplained_energy
 
 
 def gather(
@@ -31,7 +32,7 @@ def gather(
     kept = float(np.sum(level.appearance.eigenvalues))
     floor = 1e-6 * max(level.appearance.total_variance, 1e-12)
     explained = np.sum(system.basis_residual**2, axis=1)
-    outside = system.residual_residual - explained
+    outside = unexplained_energy(system.residual_residual, system.basis_residual)
     noise = max(subspace.noise, 1e-6 * float(np.max(subspace.variances, initial=1e-6)))
     weights = subspace.variances / (subspace.variances + noise)
     # J'MJ without 1 / noise: slopes of the image that no change of appearance explains.
