@@ -113,6 +113,15 @@ class Fitter:
         problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)
         return level, subspace, problem
 
+    def alike(self, **changes: Any) -> Fitter:
+        """The same fitter with other iterations or jobs, or at its finest levels alone; what it prepared is shared.
+
+        That takes seconds and hundreds of megabytes: too much for every fitter to have its own.
+        """
+        other = replace(self, **changes)
+        vars(other)["prepared"] = self.prepared[-len(other.model.levels) :]
+        return other
+
     def block(self, images: Sequence[Image], starts: Sequence[Floats], threads: int = 1) -> list[FitResult]:
         """Fits of a few images at once; one that cannot be used does not stop the others.
 

@@ -14,9 +14,8 @@ import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64, Floats
 
-Product = Float64 | Any
-"""An inner product, or None if the kernel was not asked for it. Who has asked need not prove it to a type checker
-(hence Any, and not None); who has it from elsewhere reads it by `System.needed`."""
+Product = Float64 | None
+"""An inner product, or None if the kernel was not asked for it; `System.needed` has it, or a sentence."""
 
 
 @dataclass(frozen=True)
