@@ -135,18 +135,7 @@ def run_video(
     if refused:
         raise ValueError(refused)
     film, output = task.video, task.output
-    records = track(
-        model,
-        _ahead(film),
-        find,
-        algorithm=settings.algorithm,
-        iterations=settings.iterations,
-        sampling=settings.sampling,
-        look_every=settings.look_every,
-        limits=settings.limits,
-        rate=film.rate,
-        jobs=jobs,
-    )
+    records = track(model, _ahead(film), find, settings, rate=film.rate, jobs=jobs)
     place = output / "track.unfinished" if (output / TRACK).exists() else output
     place.mkdir(parents=True, exist_ok=True)
     events: Counter[str] = Counter()
