@@ -19,6 +19,7 @@ from pliant.appearance.view import (
     feature_view,
     scale_to_frame,
 )
+from pliant.bulk.video import VideoTask, box_then_start, run_video, video_refusal
 from pliant.cli import app
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.video import read_video
@@ -26,6 +27,7 @@ from pliant.fitting.fitter import make_fitter
 from pliant.kernels.reference import bilinear
 from pliant.metrics import normalised_error, point_subset
 from pliant.synthetic.video import face_video, write_video
+from pliant.table import read_head
 from pliant.tracking import Event, Limits, track
 from pliant.training import train
 from pliant.trust.calibration import calibrate
@@ -292,6 +294,29 @@ def test_the_command_writes_a_table_and_an_overlay(model_file, folder, film, tmp
     assert run(*words, "--box", box, "--overwrite").returncode == 0
     assert [path.name for path in out.iterdir()] == ["track.parquet"]
     assert len(pliant.read_fits(out / "track.parquet")["frame"]) == 4
+
+
+def test_a_video_to_a_folder_in_python(model_file, folder, tmp_path):
+    model, settings = pliant.load(model_file), pliant.Tracking()
+    first = next(face_video(16, seed=3, width=WIDTH))
+    find = box_then_start(model, settings, box_of(first.points))
+    task = VideoTask(read_video(folder / "face.mp4", 4), tmp_path, overlay=False)
+    seen = []
+    done = run_video(task, model, settings, find, jobs=1, each=lambda number, frame: seen.append(number))
+    assert seen == [0, 4, 8, 12]
+    assert (done.frames, done.overlay) == (4, None)
+    fits = pliant.read_fits(tmp_path)
+    assert fits["frame"].tolist() == seen
+    assert fits["event"].tolist().count("lost") == done.events["lost"]
+    assert set(fits["image"]) == {str(folder / "face.mp4")}
+    assert fits["width"].tolist() == [WIDTH] * 4
+    lost = fits["event"] == "lost"
+    assert np.array_equal(np.isnan(fits["points"]).all(axis=(1, 2)), lost)
+    assert read_head(tmp_path / "track.parquet")["settings"] == settings.to_dict()
+    assert "replace it with overwrite=True" in video_refusal(task)
+    assert video_refusal(task, overwrite=True) == ""
+    with pytest.raises(ValueError, match="box=5,5,5,9 is empty"):
+        box_then_start(model, settings, np.array([5, 5, 5, 9]))
 
 
 def test_wrong_input_gets_sentences(model_file, folder, tmp_path):

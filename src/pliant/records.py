@@ -74,12 +74,16 @@ def check_records_file(path: Path) -> None:
 
 
 def write_records(
-    path: Path, records: Sequence[FitRecord], names: Sequence[str] = (), about: dict[str, Any] | None = None
+    path: Path | str,
+    records: Sequence[FitRecord],
+    names: Sequence[str] = (),
+    about: dict[str, Any] | None = None,
 ) -> None:
     """Write every fit to a file: the table of fits as Parquet, CSV with a column for each number, or JSON.
 
     `names` are those of the landmarks, if they have any, and `about` is what the Parquet file says about the run.
     """
+    path = Path(path)
     check_records_file(path)
     ending = path.suffix.lower()
     if ending == ".parquet":

@@ -62,6 +62,20 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
         largest, and the rest is nan. `costs` and `errors` of an experiment are arrays of lists, one for each level.
         `landmark_names (v,)` is empty if landmarks have no names.
 
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pliant
+    >>> from pliant.records import write_records
+    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
+    >>> model = pliant.train(faces[:10], size=30, shape_modes=(1, 3), confidence=False, progress=False)
+    >>> done = pliant.evaluate(model, faces[10:], ["po-asy-gn"], starts=1, progress=False)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_records(f"{folder}/errors.parquet", done.records)
+    ...     fits = pliant.read_fits(f"{folder}/errors.parquet")
+    >>> fits["points"].shape, fits["error"].shape
+    ((2, 68, 2), (2,))
+
     """
     import pyarrow as pa
 
