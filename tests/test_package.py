@@ -20,14 +20,16 @@ LAYERS = [
     {"plots", "synthetic", "evaluation", "tracking", "table"},
     {"trust.calibration"},
     {"starts.scan", "starts.choice"},
-    {"fitting", "training", "store", "consistency"},
+    {"fitting", "training"},
     {"trust.evidence", "trust.mismatch"},
     {"kernels"},
     {"starts.boxes", "starts.candidates", "starts.learning", "starts.noise"},
     {"model"},
+    {"store"},
+    {"consistency"},
     {"starts.detectors"},
     {"data"},
-    {"appearance"},
+    {"appearance", "level"},
     {"metrics", "starts.placement"},
     {"motion"},
     {"shape"},
@@ -81,7 +83,7 @@ def test_imports_point_inwards(module):
         return
     upwards = {name for name in imports_of(MODULES[module]) if (rank_of(name) or 0) < own}
     # Saving and plotting are methods for the user's comfort; the import waits until they are called.
-    comforts = {"model": {"store"}, "fitting.fitter": {"starts.choice"}}
+    comforts = {"fitting.fitter": {"starts.choice"}}
     assert {name for name in upwards if name.partition(".")[0] != "plots"} <= comforts.get(module, set())
 
 

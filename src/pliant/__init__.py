@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from pliant.fitting.fitter import fit
     from pliant.fitting.result import FitResult
     from pliant.fitting.status import Status
-    from pliant.model import Model
+    from pliant.model import Model, load
     from pliant.settings import Stopping
     from pliant.starts.choice import find_starts
-    from pliant.store import ModelFileError, load
+    from pliant.store import ModelFileError
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
     from pliant.training import train
@@ -54,7 +54,7 @@ _HOME = {
     "dataset_from_arrays": "pliant.data.dataset",
     "find_starts": "pliant.starts.choice",
     "fit": "pliant.fitting.fitter",
-    "load": "pliant.store",
+    "load": "pliant.model",
     "load_dataset": "pliant.data.dataset",
     "read_fits": "pliant.table",
     "read_image": "pliant.data.images",

@@ -15,25 +15,28 @@ import math
 import operator
 import os
 import re
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
-from pliant.consistency import check_model, checked_frame
-from pliant.files import IrregularFile, open_plain
-from pliant.model import Level, Model
+from pliant.consistency import checked_frame
+from pliant.files import IrregularFile, open_plain, replaced
+from pliant.level import Level
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
 from pliant.shape import SIMILARITY, ShapeModel
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
+
+if TYPE_CHECKING:
+    from pliant.model import Model
 
 FORMAT_VERSION = 1
 _MAGIC = "pliant"
@@ -49,6 +52,18 @@ class ModelFileError(ValueError):
     """A file that is not a model, or not a whole one; the message is a sentence that names it."""
 
 
+class Parts(TypedDict):
+    """What a file says a model is made of; the model itself is built and checked by whoever reads it."""
+
+    levels: tuple[Level, ...]
+    texture: Texture
+    settings: dict[str, Any]
+    provenance: dict[str, Any]
+    placements: tuple[Placement, ...]
+    confidence: Confidence | None
+    landmark_names: tuple[str, ...]
+
+
 def save(model: Model, path: Path | str) -> None:
     """Write a model; on any error the file that was there before, or none, is left."""
     path = Path(path)
@@ -56,28 +71,19 @@ def save(model: Model, path: Path | str) -> None:
     header, data = _header(arrays, numbers)
     if not path.parent.is_dir():
         raise ValueError(f"{path}: the folder {path.parent} does not exist.")
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(len(header).to_bytes(8, "little") + header)
-            for array in data:
-                file.write(array)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    with replaced(path) as partial, open(partial, "wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for array in data:
+            file.write(array)
 
 
-def load(path: Path | str) -> Model:
-    """The model in a file, read whole and checked; a ModelFileError says why it cannot be."""
-    path = Path(path)
+@contextmanager
+def refusing(path: Path) -> Iterator[None]:
+    """Whatever goes wrong while a model is made of a file becomes a ModelFileError that names the file."""
     try:
-        return _load(path)
+        # Numbers that overflow are not finite, and the checks say so.
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except ModelFileError:
         raise
     except FileNotFoundError:
@@ -94,7 +100,8 @@ def load(path: Path | str) -> Model:
         raise ModelFileError(f"{path}: the model in this file is inconsistent ({said[:200]}).") from error
 
 
-def _load(path: Path) -> Model:
+def read(path: Path) -> Parts:
+    """The parts of the model in a file, each checked by itself; call it where errors are refused as sentences."""
     with open_plain(path) as file:
         size = os.fstat(file.fileno()).st_size
         if size < 8:
@@ -111,8 +118,7 @@ def _load(path: Path) -> Model:
         json.dumps(numbers, ensure_ascii=False).encode()
     except UnicodeEncodeError:
         raise ValueError("there is half a character in it") from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _put_together(arrays, numbers)
+    return _put_together(arrays, numbers)
 
 
 def _read_header(path: Path, file: BufferedReader, size: int) -> tuple[bytes, dict[str, Any]]:
@@ -297,73 +303,72 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     )
 
 
-def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Model:
-    def frame(prefix: str) -> Frame:
-        return Frame(
-            vertices=_expect(arrays, f"{prefix}.vertices", np.float64, None, 2),
-            triangles=_expect(arrays, f"{prefix}.triangles", np.int32, None, 3),
-            pixels=_expect(arrays, f"{prefix}.pixels", np.int32, None, 2),
-            first_pixel=_expect(arrays, f"{prefix}.first_pixel", np.int32, None),
-        )
-
-    def pca(prefix: str, dimension: int, summary: Mapping[str, Any]) -> PCA:
-        eigenvalues = _expect(arrays, f"{prefix}.eigenvalues", np.float64, None)
-        return PCA(
-            mean=_expect(arrays, f"{prefix}.mean", np.float32, dimension),
-            components=_expect(arrays, f"{prefix}.components", np.float32, len(eigenvalues), dimension),
-            eigenvalues=eigenvalues,
-            total_variance=_real(summary["total_variance"]),
-            rank=operator.index(summary["rank"]),
-        )
-
-    levels = []
-    for number, level in enumerate(numbers["levels"]):
-        mesh = checked_frame(frame(f"levels.{number}.frame"))
-        eigenvalues = _expect(arrays, f"levels.{number}.shape.eigenvalues", np.float64, None)
-        parameters = SIMILARITY + len(eigenvalues)
-        shape = ShapeModel(
-            mean=mesh.vertices,
-            basis=_expect(
-                arrays, f"levels.{number}.shape.basis", np.float64, 2 * len(mesh.vertices), parameters
-            ),
-            eigenvalues=eigenvalues,
-            total_variance=_real(level["shape"]["total_variance"]),
-            rank=operator.index(level["shape"]["rank"]),
-        )
-        channels = operator.index(level["channels"])
-        appearance = pca(f"levels.{number}.appearance", len(mesh.pixels) * channels, level["appearance"])
-        motion = MOTIONS[level["motion"]](mesh)
-        # Files that are older than colour have none.
-        colour = level.get("colour", False)
-        if not isinstance(colour, bool):
-            raise TypeError(f"colour = {colour!r} is neither true nor false")
-        whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance, colour)
-        slopes, m = f"levels.{number}.appearance.basis_slopes", appearance.modes
-        if slopes in arrays:
-            whole = whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
-        levels.append(whole)
+def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Parts:
+    levels = tuple(_level(arrays, number, level) for number, level in enumerate(numbers["levels"]))
     if not levels:
         raise ValueError("it has no levels")
-    drawn = checked_frame(frame("texture.frame"))
+    drawn = checked_frame(_frame(arrays, "texture.frame"))
     channels = operator.index(numbers["texture"]["channels"])
-    texture = Texture(
-        drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
-    )
+    pca = _pca(arrays, "texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     settings, provenance = numbers["settings"], numbers["provenance"]
     if not isinstance(settings, dict) or not isinstance(provenance, dict):
         raise ValueError("its settings or its provenance are no table")
     # Files of the first version may be older than placements, confidence and names.
-    model = Model(
-        tuple(levels),
-        texture,
-        settings,
-        provenance,
-        tuple(Placement(**placement) for placement in numbers.get("placements", ())),
-        _confidence(numbers.get("confidence")),
-        _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
+    return {
+        "levels": levels,
+        "texture": Texture(drawn, channels, pca),
+        "settings": settings,
+        "provenance": provenance,
+        "placements": tuple(Placement(**placement) for placement in numbers.get("placements", ())),
+        "confidence": _confidence(numbers.get("confidence")),
+        "landmark_names": _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
+    }
+
+
+def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, Any]) -> Level:
+    prefix = f"levels.{number}"
+    mesh = checked_frame(_frame(arrays, f"{prefix}.frame"))
+    eigenvalues = _expect(arrays, f"{prefix}.shape.eigenvalues", np.float64, None)
+    parameters = SIMILARITY + len(eigenvalues)
+    shape = ShapeModel(
+        mean=mesh.vertices,
+        basis=_expect(arrays, f"{prefix}.shape.basis", np.float64, 2 * len(mesh.vertices), parameters),
+        eigenvalues=eigenvalues,
+        total_variance=_real(level["shape"]["total_variance"]),
+        rank=operator.index(level["shape"]["rank"]),
     )
-    check_model(model)
-    return model
+    channels = operator.index(level["channels"])
+    appearance = _pca(arrays, f"{prefix}.appearance", len(mesh.pixels) * channels, level["appearance"])
+    motion = MOTIONS[level["motion"]](mesh)
+    # Files that are older than colour have none.
+    colour = level.get("colour", False)
+    if not isinstance(colour, bool):
+        raise TypeError(f"colour = {colour!r} is neither true nor false")
+    whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance, colour)
+    slopes, m = f"{prefix}.appearance.basis_slopes", appearance.modes
+    if slopes not in arrays:
+        return whole
+    return whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
+
+
+def _frame(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Frame:
+    return Frame(
+        vertices=_expect(arrays, f"{prefix}.vertices", np.float64, None, 2),
+        triangles=_expect(arrays, f"{prefix}.triangles", np.int32, None, 3),
+        pixels=_expect(arrays, f"{prefix}.pixels", np.int32, None, 2),
+        first_pixel=_expect(arrays, f"{prefix}.first_pixel", np.int32, None),
+    )
+
+
+def _pca(arrays: Mapping[str, NDArray[Any]], prefix: str, dimension: int, summary: Mapping[str, Any]) -> PCA:
+    eigenvalues = _expect(arrays, f"{prefix}.eigenvalues", np.float64, None)
+    return PCA(
+        mean=_expect(arrays, f"{prefix}.mean", np.float32, dimension),
+        components=_expect(arrays, f"{prefix}.components", np.float32, len(eigenvalues), dimension),
+        eigenvalues=eigenvalues,
+        total_variance=_real(summary["total_variance"]),
+        rank=operator.index(summary["rank"]),
+    )
 
 
 def _real(value: Any) -> float:

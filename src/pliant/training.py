@@ -27,7 +27,8 @@ from pliant.data.dataset import Dataset, Sample, as_dataset, mirrored_points
 from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
 from pliant.kernels.mesh_loops import warp
-from pliant.model import LARGEST_SIZE, SMALLEST_SIZE, Level, Model
+from pliant.level import LARGEST_SIZE, SMALLEST_SIZE, Level
+from pliant.model import Model
 from pliant.motion import MOTIONS, Motion, PiecewiseAffine, build_frame, checked, delaunay
 from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator

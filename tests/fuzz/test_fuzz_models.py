@@ -15,7 +15,8 @@ import pytest
 
 import pliant
 from pliant.fitting.result import FitResult
-from pliant.store import ModelFileError, load
+from pliant.model import load
+from pliant.store import ModelFileError
 from pliant.trust.confidence import Confidence
 
 MUTANTS = int(os.environ.get("PLIANT_FUZZ", "150"))

@@ -36,7 +36,8 @@ from pliant.fitting.loop import (
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
 from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.status import Status
-from pliant.model import Level, Model
+from pliant.level import Level
+from pliant.model import Model
 from pliant.motion import Order
 from pliant.settings import DEFAULT_ALGORITHM, Stopping
 from pliant.shape import align, shape_size

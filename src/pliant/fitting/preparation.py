@@ -15,7 +15,7 @@ from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
 from pliant.fitting.loop import Iterated, Problem, needs_of
 from pliant.fitting.method import GaussNewton
 from pliant.kernels.system import Kernel
-from pliant.model import Level
+from pliant.level import Level
 from pliant.motion import PiecewiseAffine
 
 if TYPE_CHECKING:
