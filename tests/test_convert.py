@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from pliant.cli import app
 from pliant.data.annotation import Annotation
-from pliant.data.dataset import load_dataset
 from pliant.data.formats import formats, read_annotations, read_landmarks, write_annotations, write_landmarks
+from pliant.data.loading import load_dataset
 from pliant.data.suspects import find_suspects
 from pliant.data.validation import validate
 

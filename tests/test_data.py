@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 from PIL import Image as PIL
 
-from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
+from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.images import ImageError, as_image, read_image
+from pliant.data.loading import load_dataset
 from pliant.data.validation import validate
 from pliant.synthetic import faces
 

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from pliant import synthetic as synthetic
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
-    from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
+    from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
     from pliant.data.formats import read_landmarks, write_landmarks
     from pliant.data.images import read_image
+    from pliant.data.loading import load_dataset
     from pliant.data.validation import InvalidDataset
     from pliant.fitting.algorithm import Algorithm, catalogue
     from pliant.fitting.fitter import fit
@@ -55,7 +56,7 @@ _HOME = {
     "find_starts": "pliant.starts.choice",
     "fit": "pliant.fitting.fitter",
     "load": "pliant.model",
-    "load_dataset": "pliant.data.dataset",
+    "load_dataset": "pliant.data.loading",
     "read_fits": "pliant.table",
     "read_image": "pliant.data.images",
     "read_landmarks": "pliant.data.formats",

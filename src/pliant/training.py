@@ -23,7 +23,8 @@ from pliant.appearance.view import (
 )
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.addresses import Source
-from pliant.data.dataset import Dataset, Sample, as_dataset, mirrored_points
+from pliant.data.dataset import Dataset, Sample, mirrored_points
+from pliant.data.loading import as_dataset
 from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
 from pliant.kernels.mesh_loops import warp

@@ -178,7 +178,7 @@ def _boxes_of(name: str, source: Path, boxes: dict[PurePath, Float64]) -> Float6
 def _landmarks_beside(name: str, image: Image) -> Float64:
     from pliant.data.addresses import as_source, is_file, with_ending
     from pliant.data.formats import endings_beside_images
-    from pliant.data.loading import annotation_in
+    from pliant.data.landmark_files import annotation_in
 
     for ending in endings_beside_images():
         beside = with_ending(as_source(name), ending)

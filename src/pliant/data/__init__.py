@@ -1,9 +1,10 @@
 """Annotated images: reading them, checking them, and the formats of landmark files."""
 
 from pliant.data.annotation import Annotation, Convention
-from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
+from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
 from pliant.data.images import ImageError, read_image
+from pliant.data.loading import load_dataset
 from pliant.data.validation import InvalidDataset, validate
 
 __all__ = [

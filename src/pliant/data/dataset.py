@@ -15,6 +15,7 @@ from pliant.data import images
 from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
 from pliant.data.copies import first_of_copies
+from pliant.data.landmark_files import annotation_in
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,8 +54,6 @@ class Sample(Concise):
         if isinstance(source, Annotation):
             found = source
         elif isinstance(source, (Path, str)):
-            from pliant.data.loading import annotation_in
-
             beside = parent(self.image_source) if isinstance(self.image_source, (Path, str)) else None
             found = annotation_in(source, self.format, beside)
         else:
@@ -187,41 +186,6 @@ class Dataset(Sequence[Sample]):
 
     def _without(self, numbers: Iterable[int]) -> Dataset:
         return self._only(set(range(len(self.samples))) - set(numbers))
-
-
-def load_dataset(
-    *sources: Source | Sequence[Source], images: Source | None = None, format: str = ""
-) -> Dataset:
-    """The samples of one or several sources, which may be of different kinds.
-
-    A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
-    all; an annotation file of any format; or a manifest (CSV or Parquet with the columns image, and if you like
-    landmarks, group, split, left, top, right, bottom). Each may be an address (`s3://`, `gs://`,
-    `zip://inner::archive.zip`). `images` is the folder of the images that an annotation file names, if it is not
-    the file's own; `format` is the format of landmark files where their content is not to decide (`pts:0-based`).
-
-    Images are not read here. An image without landmarks is a sample without points.
-    """
-    from pliant.data.formats import find_format
-    from pliant.data.loading import samples_of, short_name
-
-    if not sources:
-        raise ValueError("name at least one folder of images.")
-    if format:
-        find_format(format)  # a name that is wrong should be said once, not for every file
-    every: list[Source] = []
-    for source in sources:
-        every += [source] if isinstance(source, (str, Path)) else source
-    samples = [sample for source in every for sample in samples_of(source, images, format)]
-    # Names, not paths: they end up in model files, which are passed on.
-    return Dataset(tuple(samples), ", ".join(short_name(source) for source in every))
-
-
-def as_dataset(given: Dataset | Source | Iterable[Sample]) -> Dataset:
-    """A data set, whether it is one, is a place to load one from, or are samples."""
-    if isinstance(given, (str, Path)):
-        return load_dataset(given)
-    return given if isinstance(given, Dataset) else Dataset(tuple(given), "samples")
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:

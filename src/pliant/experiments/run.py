@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64, Int32
-from pliant.data.dataset import Dataset, load_dataset
-from pliant.data.loading import short_name
+from pliant.data.dataset import Dataset
+from pliant.data.loading import load_dataset, short_name
 from pliant.data.names import to_text
 from pliant.evaluation import annotated
 from pliant.experiments import rows

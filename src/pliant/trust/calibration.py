@@ -14,7 +14,8 @@ from scipy.special import expit
 
 from pliant.arrays import Float64, Image
 from pliant.data.addresses import Source
-from pliant.data.dataset import Dataset, Sample, as_dataset
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.fitting.fitter import (
     fit_all,

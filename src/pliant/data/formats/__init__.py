@@ -17,8 +17,8 @@ from typing import Protocol, cast
 
 from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.image_lookup import sizes_of_images
 from pliant.data.names import from_text, to_text
-from pliant.data.sources import sizes_of_images
 from pliant.files import require_plain
 
 _HEAD = 8192
