@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from pliant import plots
 from pliant.arrays import Floats
-from pliant.fitting.fitter import ImageSource
+from pliant.data.dataset import ImageSource
 from pliant.metrics import BOUNDS, summarise
 from pliant.model import Model
 from pliant.plots.errors import round_limit

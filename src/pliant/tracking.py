@@ -21,13 +21,12 @@ from pathlib import Path
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
+from pliant.data.dataset import ImageSource, pixels_of
 from pliant.data.video import RATE, Video, read_video
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.fitter import (
     Fitter,
-    ImageSource,
     make_fitter,
-    read,
 )
 from pliant.fitting.result import FitResult, failed
 from pliant.model import Model
@@ -168,7 +167,7 @@ class _Tracker:
         for number, source in enumerate(frames):
             image: Image | None
             try:
-                image = read(source)
+                image = pixels_of(source)
             except (ValueError, OSError) as error:
                 image, result, event = None, self._nothing(str(error)), Event.LOST
             else:

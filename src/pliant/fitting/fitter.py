@@ -9,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
-from pathlib import Path
 from typing import TypedDict, Unpack, cast, overload
 
 import numpy as np
@@ -23,8 +22,7 @@ from pliant.appearance.view import (
     unlike,
 )
 from pliant.arrays import Float64, Floats, Image
-from pliant.data.dataset import Sample
-from pliant.data.images import as_image, read_image
+from pliant.data.dataset import ImageSource, pixels_of
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
 from pliant.fitting.inputs import is_one_image, paired, start_of_one
@@ -56,8 +54,6 @@ _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
 
 DEVICES = ("cpu", "reference")
-
-ImageSource = Image | Path | str | Sample
 
 StartSource = Floats | Callable[[Image], Floats]
 """A shape `(v, 2)`, a box `(4,)`, several of either, or a function that finds them in the image."""
@@ -140,7 +136,7 @@ class Fitter:
             candidates: list[Float64] = []
             try:
                 candidates = [] if callable(start) else start_candidates(self.model, start)
-                image = read(source)
+                image = pixels_of(source)
                 if callable(start):
                     candidates = start_candidates(self.model, start(image))
                 usable.append((number, image, resembling(self.model, inside(candidates, image), image)))
@@ -424,15 +420,6 @@ def make_fitter(
         trace,
         model.confidence is not None if confidence is None else confidence,
     )
-
-
-def read(source: ImageSource) -> Image:
-    """The pixels of an image given as an array, a file or a sample."""
-    if isinstance(source, Sample):
-        return source.image()
-    if isinstance(source, (str, Path)):
-        return read_image(source)
-    return as_image(source)
 
 
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:

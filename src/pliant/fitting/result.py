@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64
+from pliant.data.dataset import ImageSource, pixels_of
 from pliant.fitting.status import Status
 from pliant.model import Model
 from pliant.trust.confidence import (
@@ -17,8 +18,6 @@ from pliant.trust.confidence import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from pliant.fitting.fitter import ImageSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,16 +85,13 @@ class FitResult(Concise):
 
     def reconstruction(self, image: ImageSource) -> Float32:
         """The image with the model's idea of the object drawn over it at the landmarks."""
-        from pliant.fitting.fitter import read
-
-        return self.model.reconstruct(read(image), self.points)
+        return self.model.reconstruct(pixels_of(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
         """The start, the fit, the reconstruction, and the cost at every iteration."""
-        from pliant.fitting.fitter import read
-        from pliant.plots import plot_fit
+        from pliant.plots.fits import plot_fit
 
-        return plot_fit(self, read(image))
+        return plot_fit(self, pixels_of(image))
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 from PIL import Image as PIL
 from PIL import ImageDraw, ImageFont
 
 from pliant.arrays import Image
-from pliant.fitting.result import FitResult
 from pliant.plots.axes import object_box
 from pliant.plots.fits import iterations_of
 from pliant.plots.painter import paint_overlay
 from pliant.plots.style import STYLE, Style
+
+if TYPE_CHECKING:
+    from pliant.fitting.result import FitResult
 
 _FORMATS = {".gif": "GIF", ".webp": "WEBP"}
 

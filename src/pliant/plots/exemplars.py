@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Int32
-from pliant.fitting.fitter import ImageSource, read
-from pliant.motion.frame import Frame
+from pliant.data.dataset import ImageSource, pixels_of
 from pliant.plots.axes import dots, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
+
+if TYPE_CHECKING:
+    from pliant.motion import Frame
 
 _WIDEST = 6
 """So many images stand in a row unless told otherwise."""
@@ -36,7 +39,7 @@ def plot_starts(
         len(images), len(starts), style.cell * len(starts), style.cell * len(images) + 0.4, style
     )
     for number, (source, line) in enumerate(zip(images, axes, strict=True)):
-        image = read(source)
+        image = pixels_of(source)
         shapes = [some[number] for some in starts.values()]
         known = [] if truths is None else [truths[number]]
         box = object_box(image, *shapes, *known)
@@ -96,7 +99,7 @@ def plot_exemplars(
     for axis in axes.flat:
         axis.set_axis_off()
     for number, source in enumerate(images):
-        image = read(source)
+        image = pixels_of(source)
         band, column = divmod(number, columns)
         about = [some[number] for some in points.values()] if truths is None else [truths[number]]
         box = object_box(image, *about)

@@ -5,15 +5,18 @@ from __future__ import annotations
 from base64 import b64encode
 from html import escape
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import cv2
 import numpy as np
 
 from pliant.arrays import Image
-from pliant.data.dataset import Dataset
-from pliant.fitting.result import FitResult
-from pliant.model import Model
 from pliant.plots.painter import paint_overlay
+
+if TYPE_CHECKING:
+    from pliant.data.dataset import Dataset
+    from pliant.fitting.result import FitResult
+    from pliant.model import Model
 
 _THUMBNAILS = 6
 _LONGEST = 140
