@@ -30,7 +30,7 @@ from pliant.kernels.cpu import basis_slopes
 from pliant.kernels.mesh_loops import warp
 from pliant.level import LARGEST_SIZE, SMALLEST_SIZE, Level
 from pliant.model import Model
-from pliant.motion import MOTIONS, Motion, PiecewiseAffine, build_frame, checked, delaunay
+from pliant.motion import MOTIONS, Motion, PiecewiseAffine, build_frame, checked_triangles, delaunay
 from pliant.motion.frame import MARGIN
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
@@ -136,7 +136,7 @@ def train(
             valid = _with_mirrored(valid, mirror)
         shape = train_shape_model(valid.points, settings.size)
         placements = learn_placements(as_taken.dataset, as_taken.points, shape.mean, detector, workers)
-        mesh = delaunay(shape.mean) if triangles is None else checked(shape.mean, triangles)
+        mesh = delaunay(shape.mean) if triangles is None else checked_triangles(shape.mean, triangles)
         blanks = [
             _blank(shape.truncated(modes), scale, mesh, motion)
             for scale, modes in zip(settings.scales, settings.shape_modes, strict=True)

@@ -194,7 +194,7 @@ def _without_strays(
 
 def _named(read: Sequence[_Converted], names: str, source: str) -> list[_Converted]:
     """The annotations with names as `--names` wants them; names that differ are refused without it."""
-    from pliant.data.objects import differing_names, usual_names
+    from pliant.data.landmark_names import differing_names, usual_names
 
     if names == "keep":
         return list(read)

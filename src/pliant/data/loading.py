@@ -203,7 +203,7 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
             near = beside(parent(image))
             names = [plain_name(with_ending(image, other)) for other in endings]
             points = next((near[name] for name in names if name in near), None)
-        box = manifest.box_of(row, row["where"])
+        box = manifest.box_in_row(row, row["where"])
         samples.append(
             Sample(str(image), image, points, row.get("group", ""), row.get("split", ""), box, format)
         )
