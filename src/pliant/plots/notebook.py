@@ -7,11 +7,10 @@ from html import escape
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
 from pliant.arrays import Image
-from pliant.plots.painter import paint_overlay
+from pliant.plots.painter import encoded, paint_overlay
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
@@ -61,5 +60,4 @@ def _html(pictures: list[Image], line: str) -> str:
 
 def _address(picture: Image) -> str:
     """A picture `(h, w, 3)` as an address that holds all of it."""
-    _, stored = cv2.imencode(".png", picture[:, :, ::-1])
-    return f"data:image/png;base64,{b64encode(stored.tobytes()).decode()}"
+    return f"data:image/png;base64,{b64encode(encoded(picture, '.png')).decode()}"
