@@ -14,6 +14,9 @@ from pliant.data.validation import Validated, validate
 from pliant.progress import Progress
 from pliant.threads import cores
 
+_KEPT = 5e8
+"""Bytes of decoded images that are kept for the checks that look at them again."""
+
 
 @dataclass(frozen=True, eq=False)
 class DatasetCheck:
@@ -44,7 +47,7 @@ def check_dataset(
     workers = jobs or cores()
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))
-        valid = validate(dataset, workers, step, allow_missing=True)
+        valid = validate(dataset, workers, step, allow_missing=True, keep=_KEPT)
         step = bar.start("looking for suspects", len(valid.dataset))
         suspects = find_suspects(valid, skip, workers, step)
         turned = None if "turned" in skip else turned_over(valid)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.arrays import Concise, Float64, Floats, Image
+from pliant.arrays import Concise, Float64, Floats, Image, readonly
 from pliant.data import images
 from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
@@ -25,7 +25,8 @@ class Sample(Concise):
     A file is a path, or an address as a string. Samples of one `group` (a person, a video) or of the very same
     image are not torn apart by a split; `split` is the part of the data set that a manifest puts the sample in.
     `box` is left, top, right, bottom, if a file has it. `format` is that of the landmark file, where its content is
-    not to decide.
+    not to decide. `decoded` is the image, if it was read already and is kept; it belongs to this very sample:
+    `dataclasses.replace` forgets it.
     """
 
     name: str
@@ -35,12 +36,21 @@ class Sample(Concise):
     split: str = ""
     box: Float64 | None = field(default=None, compare=False)
     format: str = ""
+    decoded: Image | None = field(default=None, init=False, compare=False)
 
     def image(self) -> Image:
         """`(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
+        if self.decoded is not None:
+            return self.decoded
         if isinstance(self.image_source, (Path, str)):
             return images.read_image(self.image_source)
         return images.as_image(self.image_source(), self.name)
+
+    def keeping(self, image: Image) -> Sample:
+        """The same sample with the image that was read for it, which is not read again."""
+        sample = replace(self)
+        object.__setattr__(sample, "decoded", readonly(image))
+        return sample
 
     def points(self) -> Float64:
         """`(v, 2)`, 0-based, pixel centres at integers; nan where a landmark is missing."""
