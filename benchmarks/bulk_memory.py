@@ -88,7 +88,7 @@ def main() -> None:
             for _ in pool.map(partial(make, folder), range(options.images), chunksize=50):
                 pass
         print(f"made {options.images:,} images in {time.perf_counter() - begin:.0f} s", flush=True)
-        pliant.train(faces(100, image_size=SIZE), size=60).save(model)
+        pliant.train(faces(100, image_size=SIZE), size=60, confidence=False).save(model)
         begin = time.perf_counter()
         command = [sys.executable, "-m", "pliant", "fit", str(model), str(folder), "-o", str(output), *QUICK]
         process = subprocess.Popen([*command, "--quiet"])

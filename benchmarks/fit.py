@@ -26,11 +26,8 @@ import numpy as np
 import data
 import pliant
 from pliant.arrays import Float64, Image, Int32
-from pliant.fitting.fitter import (
-    Fitter,
-    fit_all,
-    make_fitter,
-)
+from pliant.batch import fit_all
+from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.metrics import normalised_error, point_subset
 from pliant.settings import DEFAULT_ALGORITHM
 from pliant.starts.noise import perturbed
@@ -77,7 +74,7 @@ def main() -> None:
         if options.model:
             model = pliant.load(options.model)
         else:
-            model = pliant.train(data.faces(Path(scratch) / "train", _SYNTHETIC_FACES))
+            model = pliant.train(data.faces(Path(scratch) / "train", _SYNTHETIC_FACES), confidence=False)
         test = _test_images(options.images, Path(scratch) / "test")
         images = [sample.image() for sample in test]
         truths = [sample.points() for sample in test]

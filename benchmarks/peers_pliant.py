@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 
 import pliant
-from pliant.fitting.fitter import fit_all, make_fitter
+from pliant.batch import fit_all
+from pliant.fitting.fitter import make_fitter
 
 
 def train(task: dict[str, Any]) -> dict[str, Any]:
     samples = [pliant.Sample(name, Path(name), Path(name).with_suffix(".pts")) for name in task["images"]]
     dataset = pliant.Dataset(tuple(samples), "peers")
-    pliant.train(dataset[:4], jobs=1, progress=False)  # compiles
+    pliant.train(dataset[:4], jobs=1, progress=False, confidence=False)  # compiles
     begin = time.perf_counter()
-    model = pliant.train(dataset, **task["settings"], size=task["size"], jobs=1, progress=False)
+    model = pliant.train(
+        dataset, **task["settings"], size=task["size"], jobs=1, progress=False, confidence=False
+    )
     seconds = time.perf_counter() - begin
     # Not ru_maxrss, which begins with the memory of the process that started this one.
     peak = int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1e6

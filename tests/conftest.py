@@ -36,7 +36,7 @@ def face_folders(dataset: Dataset, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def model(dataset: Dataset) -> Model:
-    return train(dataset, size=40, shape_modes=(2, 5), licence="synthetic")
+    return train(dataset, size=40, shape_modes=(2, 5), licence="synthetic", confidence=False)
 
 
 @pytest.fixture(scope="session")

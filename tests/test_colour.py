@@ -66,7 +66,7 @@ def test_what_colour_alone_tells_apart_is_found_in_colour(rng):
     teaching = dataset_from_arrays(images[:28], shapes[:28])
     errors = {}
     for colour in (False, True):
-        model = pliant.train(teaching, colour=colour, **settings)
+        model = pliant.train(teaching, colour=colour, **settings, confidence=False)
         assert [level.channels for level in model.levels] == [8, 8]
         assert model.settings["colour"] is colour
         starts = [shape + (4, -3) for shape in shapes[28:]]
@@ -79,7 +79,9 @@ def test_what_colour_alone_tells_apart_is_found_in_colour(rng):
 
 
 def test_the_file_keeps_it(tmp_path, dataset, model, command):
-    coloured = pliant.train(dataset[:8], size=40, colour=True, detector=None, shape_modes=(1, 2))
+    coloured = pliant.train(
+        dataset[:8], size=40, colour=True, detector=None, shape_modes=(1, 2), confidence=False
+    )
     coloured.save(tmp_path / "c.pliant")
     assert all(level.colour for level in pliant.load(tmp_path / "c.pliant").levels)
     assert "dsift of colour" in " ".join(command("inspect", tmp_path / "c.pliant").out.split())
@@ -108,7 +110,7 @@ def test_older_files_are_grey(tmp_path, model, monkeypatch):
 @pytest.mark.parametrize("name", ["intensity", "normalized"])
 def test_features_of_grey_alone_say_so(dataset, name):
     with pytest.raises(ValueError, match=f"'{name}' sees grey alone: train in colour with gradient"):
-        pliant.train(dataset[:4], features=name, colour=True)
+        pliant.train(dataset[:4], features=name, colour=True, confidence=False)
 
 
 def test_a_feature_of_ones_own_is_given_colour_if_it_asks_for_it(dataset):
@@ -119,7 +121,9 @@ def test_a_feature_of_ones_own_is_given_colour_if_it_asks_for_it(dataset):
         assert image.shape[2:] == (3,)
         return image[:, :, :1]
 
-    model = pliant.train(dataset[:6], features="red", colour=True, size=40, detector=None, shape_modes=(1, 2))
+    model = pliant.train(
+        dataset[:6], features="red", colour=True, size=40, detector=None, shape_modes=(1, 2), confidence=False
+    )
     assert model.levels[0].colour
     del _REGISTRY["red"]
 

@@ -101,7 +101,9 @@ np.save(sys.argv[4], [fit.points for fit in fits])
 def test_without_compilation_fits_are_the_same_and_slowness_is_announced(dataset, tmp_path):
     names = ("m.pliant", "image.npy", "start.npy", "plain.npy", "compiled.npy")
     model, image, start, plain, quick = (str(tmp_path / name) for name in names)
-    pliant.train(dataset, size=12, scales=(1.0,), shape_modes=2, detector=None, progress=False).save(model)
+    pliant.train(
+        dataset, size=12, scales=(1.0,), shape_modes=2, detector=None, progress=False, confidence=False
+    ).save(model)
     np.save(image, dataset[0].image())
     np.save(start, dataset[0].points() + 1)
     done = run(_FIT, model, image, start, plain, NUMBA_DISABLE_JIT="1")

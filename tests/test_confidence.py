@@ -211,7 +211,9 @@ class TestCalibration:
         module._trained_like(model, dataset, False, 0.5, 1)
         assert given == [None]
         fewer = model.levels[-1].motion.frame.triangles[:-1]
-        own = pliant.train(dataset, size=40, shape_modes=(2, 5), triangles=fewer, progress=False)
+        own = pliant.train(
+            dataset, size=40, shape_modes=(2, 5), triangles=fewer, progress=False, confidence=False
+        )
         module._trained_like(own, dataset, False, 0.5, 1)
         assert len(given[1]) == len(fewer)
 

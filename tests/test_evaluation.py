@@ -16,7 +16,7 @@ from pliant.cli.fit import fit as fit_command
 from pliant.data import formats
 from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
-from pliant.evaluation import evaluate, evaluate_fits
+from pliant.evaluation import evaluate
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_fit, plot_overlay
 from pliant.settings import DEFAULT_ALGORITHM
@@ -45,7 +45,7 @@ def file(model, tmp_path_factory):
 
 class TestEvaluate:
     def test_fits_are_nearer_than_starts(self, model, dataset):
-        rows = evaluate(model, dataset[:4], ["po-asy-gn", "ssd-inv-w"], **{**FEW, "iterations": 8})
+        rows = evaluate(model, dataset[:4], ["po-asy-gn", "ssd-inv-w"], **{**FEW, "iterations": 8}).rows
         assert [list(row) for row in rows] == [KEYS] * 3
         assert [row["algorithm"] for row in rows] == ["start", "po-asy-gn", "ssd-inv-w"]
         assert rows[0]["ms"] == 0
@@ -54,7 +54,7 @@ class TestEvaluate:
             assert row["ms"] > 0
 
     def test_starts_are_those_of_the_seed_the_image_and_their_number(self, model, dataset):
-        row = evaluate(model, dataset[:3], points="17-35", seed=4, **FEW)[0]
+        row = evaluate(model, dataset[:3], points="17-35", seed=4, **FEW).rows[0]
         subset = point_subset("17-35", 68)
         errors = [
             normalised_error(perturbed(model, truth, 0.05, np.random.default_rng([4, i, k])), truth, subset)
@@ -64,8 +64,8 @@ class TestEvaluate:
         assert row["mean"] == pytest.approx(np.mean(errors))
 
     def test_rows_do_not_depend_on_the_other_algorithms(self, model, dataset):
-        both = evaluate(model, dataset[:2], ["ssd-for-w", "po-inv-gn"], **FEW)
-        alone = evaluate(model, dataset[:2], ["po-inv-gn"], **FEW)
+        both = evaluate(model, dataset[:2], ["ssd-for-w", "po-inv-gn"], **FEW).rows
+        alone = evaluate(model, dataset[:2], ["po-inv-gn"], **FEW).rows
         assert both[0] == alone[0]
         assert {**both[2], "ms": 0} == pytest.approx({**alone[1], "ms": 0})
 
@@ -76,13 +76,13 @@ class TestEvaluate:
             return perturbed(model, truth, 0.9, np.random.default_rng([seed, 0, 0]))[:, 0]
 
         seed = next(seed for seed in range(1000) if np.all((across(seed) < 0) | (across(seed) >= width)))
-        begin, fitted = evaluate(model, dataset[:1], noise=0.9, seed=seed, **{**FEW, "starts": 1})
+        begin, fitted = evaluate(model, dataset[:1], noise=0.9, seed=seed, **{**FEW, "starts": 1}).rows
         assert {**fitted, "ms": 0, "algorithm": "start"} == begin
 
     def test_images_without_landmarks_are_left_out(self, model, dataset):
         bare = replace(dataset[0], points_source=None)
         mixed = Dataset((bare, dataset[1]), "mixed")
-        assert evaluate(model, mixed, **FEW)[0] == evaluate(model, dataset[1:2], **FEW)[0]
+        assert evaluate(model, mixed, **FEW).rows[0] == evaluate(model, dataset[1:2], **FEW).rows[0]
         with pytest.raises(ValueError, match="bare: no image has a landmark file beside it"):
             evaluate(model, Dataset((bare,), "bare"), **FEW)
 
@@ -94,8 +94,8 @@ class TestEvaluate:
         with pytest.raises(pliant.InvalidDataset, match="broken"):
             evaluate(model, mixed, **FEW)
         with pytest.warns(SamplesLeftOut, match="1 of 2 samples were left out"):
-            rows = evaluate(model, mixed, skip_invalid=True, **FEW)
-        assert rows[0] == evaluate(model, dataset[:1], **FEW)[0]
+            rows = evaluate(model, mixed, skip_invalid=True, **FEW).rows
+        assert rows[0] == evaluate(model, dataset[:1], **FEW).rows[0]
         fewer = Dataset(
             tuple(replace(s, points_source=lambda s=s: s.points()[:20]) for s in dataset[:2]), "fewer"
         )
@@ -122,7 +122,7 @@ class TestEvaluate:
 
 class TestRecords:
     def test_rows_sum_up_the_records(self, model, dataset):
-        done = evaluate_fits(model, dataset[:3], ["po-asy-gn", "po-inv-gn"], points="17-35", **FEW)
+        done = evaluate(model, dataset[:3], ["po-asy-gn", "po-inv-gn"], points="17-35", **FEW)
         assert done.search is None
         assert [(r.algorithm, r.image, r.start) for r in done.records] == [
             (name, sample.name, k)
@@ -148,18 +148,18 @@ class TestRecords:
             # The second of several is enough to have found it.
             return np.array([truths[k] + 40, truths[k] + (40 if k == 2 else 1)])
 
-        done = evaluate_fits(model, dataset[:4], start=find, **FEW)
+        done = evaluate(model, dataset[:4], find=find, **FEW)
         assert (done.search.images, done.search.nothing, done.search.far, done.search.found) == (4, 1, 1, 2)
         assert [record.found for record in done.records] == [True, False, False, True]
         assert done.records[1].status == "failed"
         assert np.isnan(done.records[1].error)
         assert np.isfinite(done.records[2].error)
-        rows = evaluate(model, Dataset((dataset[0], dataset[3]), "two"), start=find, **FEW)
+        rows = evaluate(model, Dataset((dataset[0], dataset[3]), "two"), find=find, **FEW).rows
         assert {**done.rows[1], "ms": 0} == pytest.approx({**rows[1], "ms": 0})
         with pytest.raises(
             ValueError, match="none of 2 images: in 1 nothing was found, and in 1 the start was"
         ):
-            evaluate(model, dataset[1:3], start=find, **FEW)
+            evaluate(model, dataset[1:3], find=find, **FEW)
 
     def test_errors_in_pixels_and_units(self, model, dataset):
         """In units where each sample has a scale, and nowhere if one has none."""
@@ -169,7 +169,7 @@ class TestRecords:
             return replace(sample, points_source=found)
 
         measured = [scaled(sample, 0.1 * (k + 1)) for k, sample in enumerate(dataset[:3])]
-        done = evaluate_fits(model, Dataset(tuple(measured), "scaled"), **FEW)
+        done = evaluate(model, Dataset(tuple(measured), "scaled"), **FEW)
         sizes = {sample.name: np.ptp(sample.points(), axis=0).mean() for sample in measured}
         scales = {sample.name: sample.spacing() for sample in measured}
         for record in done.records:
@@ -180,7 +180,7 @@ class TestRecords:
             assert done.rows[1][name] == pytest.approx(np.mean(values))
             assert done.rows[0][name] > 0
         unknown = [*measured[:2], dataset[2]]
-        rows = evaluate(model, Dataset(tuple(unknown), "one without"), **FEW)
+        rows = evaluate(model, Dataset(tuple(unknown), "one without"), **FEW).rows
         assert "units" not in rows[1]
         assert rows[1]["pixels"] == pytest.approx(done.rows[1]["pixels"])
 
@@ -190,17 +190,15 @@ class TestRecords:
         size = np.ptp(truth, axis=0).mean()
         far, near = truth + (0.9 * size, 0), truth + (0.1 * size, 0)
         given = iter([np.array([far, near]), np.array([far, far])])
-        search = evaluate_fits(
-            model, samples, ["po-asy-gn"], start=lambda image: next(given), iterations=1, jobs=1
-        )
+        search = evaluate(model, samples, ["po-asy-gn"], find=lambda image: next(given), iterations=1, jobs=1)
         assert (search.search.images, search.search.far, search.search.nothing) == (2, 1, 0)
         assert [record.found for record in search.records] == [True, False]
         assert search.rows[0]["mean"] == pytest.approx(0.9, rel=1e-6)
         assert search.rows[1]["mean"] == search.records[0].error
 
     def test_ways_have_names(self, model, dataset):
-        assert evaluate_fits(model, dataset[:2], start="centre", **FEW).search.images == 2
-        with pytest.raises(ValueError, match="no way 'nowhere'"):
+        assert evaluate(model, dataset[:2], start="centre", **FEW).search.images == 2
+        with pytest.raises(ValueError, match="start=nowhere: it must be noise, auto"):
             evaluate(model, dataset[:2], start="nowhere", **FEW)
 
 
@@ -215,7 +213,7 @@ class TestEvaluateCommand:
         assert printed["search"] is None
         assert [list(row) for row in printed["rows"]] == [KEYS] * 3
         model = pliant.load(file)
-        again = evaluate_fits(model, pliant.load_dataset(folder), names.split(","), **{**FEW, "starts": 1})
+        again = evaluate(model, pliant.load_dataset(folder), names.split(","), **{**FEW, "starts": 1})
         for row, other in zip(printed["rows"], again.rows, strict=True):
             assert {**row, "ms": 0} == {**other, "ms": 0}
         with open(tmp_path / "fits.csv", newline="") as table:

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pliant
+from pliant.batch import fit_all
 from pliant.data.dataset import dataset_from_arrays
-from pliant.fitting.fitter import fit_all, make_fitter
+from pliant.fitting.fitter import make_fitter
 
 
 @pytest.fixture(scope="module")
@@ -14,7 +15,9 @@ def black(dataset):
     """A model of black images: their appearance has no variance, and so no modes."""
     shapes = [sample.points() for sample in dataset[:8]]
     images = [np.zeros((96, 96), dtype=np.uint8)] * len(shapes)
-    return pliant.train(dataset_from_arrays(images, shapes), size=40, shape_modes=(2, 3), progress=False)
+    return pliant.train(
+        dataset_from_arrays(images, shapes), size=40, shape_modes=(2, 3), progress=False, confidence=False
+    )
 
 
 def test_a_fit_without_a_trace_is_the_same_fit(model, dataset):
@@ -39,7 +42,7 @@ def test_threads_change_neither_the_fits_nor_their_order(model, dataset, count):
     work = [(sample, sample.points() + 1) for sample in dataset[:count]]
     if count > 2:
         work[1] = (np.full((40, 40), np.nan), work[1][1])
-    alone = [make_fitter(model, jobs=1).block([image], [start])[0] for image, start in work]
+    alone = [pliant.fit(model, image, start, jobs=1) for image, start in work]
     for jobs, block in ((1, 8), (2, 8), (3, 2)):
         count = len(work) if block == 2 else None
         together = list(fit_all(make_fitter(model, jobs=jobs), iter(work), count, block))

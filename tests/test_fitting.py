@@ -49,7 +49,9 @@ def _directions(rng, shape):
 def world(dataset):
     """The shape model of faces with an appearance made of waves: a mean and four modes."""
     rng = np.random.default_rng(7)
-    model = pliant.train(dataset, size=60, scales=(1.0,), shape_modes=4, features="intensity")
+    model = pliant.train(
+        dataset, size=60, scales=(1.0,), shape_modes=4, features="intensity", confidence=False
+    )
     (level,) = model.levels
     waves = Waves(rng, 5)
     raw = waves(level.motion.frame.pixels.astype(float))
@@ -175,6 +177,7 @@ class TestRecovery:
             appearance_variance=0.8,
             features="intensity",
             motion=motion,
+            confidence=False,
         )
         rng = np.random.default_rng(0)
         samples = dataset[:6]
@@ -412,6 +415,6 @@ class TestStopping:
 
     def test_traces_are_left_out_on_request(self, model, dataset):
         fitter = make_fitter(model, trace=False)
-        (fit,) = fitter.block([dataset[0]], [dataset[0].points()])
+        (fit,) = fitter.block([dataset[0].image()], [dataset[0].points()])
         assert fit.trace == ()
         assert np.isfinite(fit.cost)

@@ -152,7 +152,9 @@ class TestGrey:
 
     def test_a_grey_model_draws_over_grey(self, dataset):
         samples = [(sample.image()[:, :, 0], sample.points()) for sample in dataset[:5]]
-        grey = pliant.train(dataset_from_arrays(*zip(*samples, strict=True)), size=40, detector=None)
+        grey = pliant.train(
+            dataset_from_arrays(*zip(*samples, strict=True)), size=40, detector=None, confidence=False
+        )
         image = np.zeros((96, 96, 3), dtype=np.uint8)
         image[:, :, 1] = 255
         assert_allclose(grey.reconstruct(image, dataset[0].points())[0, 0], LUMA[1], atol=1e-3)

@@ -97,14 +97,14 @@ class TestTraining:
 
     def test_refused_unless_asked_for(self, incomplete):
         with pytest.raises(InvalidDataset) as caught:
-            train(incomplete)
+            train(incomplete, confidence=False)
         assert "sample 0: landmarks 3-4, 60 are missing; training with --missing complete" in str(
             caught.value
         )
         assert len(caught.value.problems) == 2
 
     def test_completed_if_asked_for(self, incomplete, dataset, model):
-        completed = train(incomplete, size=40, shape_modes=(2, 5), missing="complete")
+        completed = train(incomplete, size=40, shape_modes=(2, 5), missing="complete", confidence=False)
         assert completed.provenance["completed_landmarks"] == 4
         assert completed.provenance["samples"] == 24
         assert model.provenance["completed_landmarks"] == 0
@@ -115,11 +115,11 @@ class TestTraining:
         points[:2] = [[10, 10], [20, 30]]
         lost = replace(incomplete[0], name="lost", points_source=lambda: points)
         with pytest.raises(InvalidDataset, match="lost: has 2 landmarks that are not missing"):
-            train(Dataset((*incomplete, lost), "lost"), missing="complete")
+            train(Dataset((*incomplete, lost), "lost"), missing="complete", confidence=False)
 
     def test_only_two_things_can_be_done(self, incomplete):
         with pytest.raises(ValueError, match="missing = 'ignore': it is refuse or complete"):
-            train(incomplete, missing="ignore")
+            train(incomplete, missing="ignore", confidence=False)
 
 
 def test_what_is_hidden_to_choose_modes_by_leaves_enough(rng):

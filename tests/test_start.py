@@ -143,7 +143,7 @@ class TestTooMuch:
     """What would take gigabytes is a failed fit with a reason, and the next image is fitted all the same."""
 
     def fitted(self, model, dataset, start):
-        from pliant.fitting.fitter import fit
+        from pliant.batch import fit
 
         image, truth = dataset[0].image(), dataset[0].points()
         one, other = fit(model, [image, image], [start, truth], jobs=1)

@@ -13,9 +13,9 @@ from pliant.appearance.view import (
     feature_view,
     scale_to_frame,
 )
+from pliant.batch import fit
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.validation import InvalidDataset, SamplesLeftOut
-from pliant.fitting.fitter import fit
 from pliant.metrics import normalised_error
 from pliant.shape import Similarity, align, shape_size
 from pliant.shape.symmetry import find_mirror
@@ -79,7 +79,7 @@ def test_the_model_is_immutable(model):
 
 
 def test_threads_do_not_change_the_model(model, dataset):
-    alone = train(dataset, size=40, shape_modes=(2, 5), jobs=1)
+    alone = train(dataset, size=40, shape_modes=(2, 5), jobs=1, confidence=False)
     for one, other in zip(alone.levels, model.levels, strict=True):
         assert_allclose(one.appearance.components, other.appearance.components, atol=1e-5)
 
@@ -90,7 +90,10 @@ def test_little_memory_streams_and_says_so(dataset):
         [sample.points() for sample in dataset for _ in range(3)],
     )
     settings = {"size": 40, "scales": (1.0,), "shape_modes": 5, "appearance_variance": 5}
-    exact, streamed = train(doubled, **settings), train(doubled, **settings, memory_gb=0.002)
+    exact, streamed = (
+        train(doubled, **settings, confidence=False),
+        train(doubled, **settings, memory_gb=0.002, confidence=False),
+    )
     assert exact.provenance["principal_components"] == "exact"
     assert streamed.provenance["principal_components"] == "streamed"
     cosines = np.linalg.svd(
@@ -98,24 +101,26 @@ def test_little_memory_streams_and_says_so(dataset):
     )
     assert cosines.min() > 0.99
     with pytest.raises(ValueError, match="memory_gb = 0.0001 holds"):
-        train(dataset, memory_gb=0.0001)
+        train(dataset, memory_gb=0.0001, confidence=False)
 
 
 @pytest.mark.parametrize("feature", ["intensity", "normalized", "gradient", "igo"])
 def test_every_feature_trains(dataset, feature):
-    model = train(dataset, size=30, scales=(1.0,), shape_modes=3, features=feature)
+    model = train(dataset, size=30, scales=(1.0,), shape_modes=3, features=feature, confidence=False)
     assert model.levels[0].appearance.modes > 0
 
 
 def test_thin_plate_splines_train(dataset):
-    model = train(dataset, size=30, scales=(1.0,), shape_modes=3, motion="thin-plate-spline")
+    model = train(
+        dataset, size=30, scales=(1.0,), shape_modes=3, motion="thin-plate-spline", confidence=False
+    )
     assert model.levels[0].motion.name == "thin-plate-spline"
     assert model.levels[0].appearance.modes > 0
 
 
 def test_grey_images_give_a_grey_texture(dataset):
     grey = dataset_from_arrays([sample.image()[:, :, 0] for sample in dataset], [s.points() for s in dataset])
-    model = train(grey, size=30, scales=(1.0,), shape_modes=3)
+    model = train(grey, size=30, scales=(1.0,), shape_modes=3, confidence=False)
     assert model.texture.channels == 1
     assert model.draw()[0].shape[2] == 1
 
@@ -128,12 +133,14 @@ def test_users_can_bring_their_own_triangles():
         [square + rng.normal(0, 1, (5, 2)) for _ in range(6)],
     )
     fan = [[0, 1, 4], [1, 2, 4], [2, 3, 4], [3, 0, 4]]
-    model = train(small, size=30, scales=(1.0,), shape_modes=2, triangles=fan)
+    model = train(small, size=30, scales=(1.0,), shape_modes=2, triangles=fan, confidence=False)
     assert {frozenset(row) for row in model.levels[0].motion.frame.triangles.tolist()} == set(
         map(frozenset, fan)
     )
     with pytest.raises(ValueError, match="triangle 1 is degenerate"):
-        train(small, size=30, scales=(1.0,), shape_modes=2, triangles=[[0, 1, 4], [2, 2, 3]])
+        train(
+            small, size=30, scales=(1.0,), shape_modes=2, triangles=[[0, 1, 4], [2, 2, 3]], confidence=False
+        )
 
 
 class TestDrawing:
@@ -172,7 +179,7 @@ class TestInvalidInput:
 
     def test_all_problems_come_in_one_message(self, broken):
         with pytest.raises(InvalidDataset) as caught:
-            train(broken)
+            train(broken, confidence=False)
         assert len(caught.value.problems) == 2
         assert "2 problems were found in 26 samples" in str(caught.value)
         assert "nowhere.jpg: there is no landmark file" in str(caught.value)
@@ -180,7 +187,7 @@ class TestInvalidInput:
 
     def test_the_rest_is_trained_on_if_asked(self, broken, model):
         with pytest.warns(SamplesLeftOut, match=r"2 of 26 samples were left out:\n  nowhere.jpg"):
-            rest = train(broken, size=40, shape_modes=(2, 5), skip_invalid=True)
+            rest = train(broken, size=40, shape_modes=(2, 5), skip_invalid=True, confidence=False)
         assert rest.provenance["samples"] == 24
         assert rest.provenance["left_out"] == 2
         assert_allclose(rest.levels[0].appearance.mean, model.levels[0].appearance.mean)
@@ -189,7 +196,7 @@ class TestInvalidInput:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SamplesLeftOut)
             with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
-                train(Dataset((dataset[0], dataset[0]), "twice"), skip_invalid=True)
+                train(Dataset((dataset[0], dataset[0]), "twice"), skip_invalid=True, confidence=False)
 
     @pytest.mark.parametrize(
         ("settings", "sentence"),
@@ -206,7 +213,7 @@ class TestInvalidInput:
     )
     def test_settings_without_meaning_get_a_sentence(self, dataset, settings, sentence):
         with pytest.raises(ValueError, match=sentence):
-            train(dataset, **settings)
+            train(dataset, **settings, confidence=False)
 
 
 @pytest.mark.parametrize("count", [2, 3])
@@ -217,7 +224,7 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
     permutation = find_mirror(np.array([sample.points() for sample in dataset]))
     pairs = [(one, int(other)) for one, other in enumerate(permutation) if one < other]
     options = {"size": 40, "jobs": 1, "detector": None, "memory_gb": memory_gb}
-    small = train(dataset[:count], mirror=pairs if mirrored else False, **options)
+    small = train(dataset[:count], mirror=pairs if mirrored else False, **options, confidence=False)
     copies = 2 if mirrored else 1
     assert small.provenance["samples"] == count
     assert [level.shape.modes for level in small.levels] == [
@@ -230,7 +237,7 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
 
 def test_one_sample_is_too_few(dataset):
     with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
-        train(dataset[:1], size=40)
+        train(dataset[:1], size=40, confidence=False)
 
 
 @pytest.mark.parametrize(
@@ -242,4 +249,4 @@ def test_one_sample_is_too_few(dataset):
 )
 def test_a_mean_shape_without_pixels_is_refused(dataset, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
-        train(dataset, **settings)
+        train(dataset, **settings, confidence=False)

@@ -22,50 +22,99 @@ if TYPE_CHECKING:
     from pliant import synthetic as synthetic
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
+    from pliant.batch import fit
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
-    from pliant.data.formats import read_landmarks, write_landmarks
+    from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
     from pliant.data.images import read_image
     from pliant.data.loading import load_dataset
     from pliant.data.validation import InvalidDataset
+    from pliant.evaluation import evaluate
     from pliant.fitting.algorithm import Algorithm, catalogue
-    from pliant.fitting.fitter import fit
+    from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse
+    from pliant.fitting.cost import SSD, ProjectOut
+    from pliant.fitting.method import Alternated, Dense, GaussNewton, Newton, Schur, Wiberg
     from pliant.fitting.result import FitResult
     from pliant.fitting.status import Status
     from pliant.model import Model, load
-    from pliant.settings import Stopping
+    from pliant.settings import Evaluating, Finding, Fitting, Limits, Stopping, Tracking, Training
     from pliant.starts.choice import find_starts
     from pliant.store import ModelFileError
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
-    from pliant.training import train
+    from pliant.training import NotCalibrated, train
     from pliant.trust.calibration import calibrate
 
-_HOME = {
-    "Algorithm": "pliant.fitting.algorithm",
-    "Dataset": "pliant.data.dataset",
-    "FitResult": "pliant.fitting.result",
-    "InvalidDataset": "pliant.data.validation",
-    "Model": "pliant.model",
-    "ModelFileError": "pliant.store",
-    "Sample": "pliant.data.dataset",
-    "Status": "pliant.fitting.status",
-    "Stopping": "pliant.settings",
-    "calibrate": "pliant.trust.calibration",
-    "catalogue": "pliant.fitting.algorithm",
-    "dataset_from_arrays": "pliant.data.dataset",
-    "find_starts": "pliant.starts.choice",
-    "fit": "pliant.fitting.fitter",
-    "load": "pliant.model",
-    "load_dataset": "pliant.data.loading",
-    "read_fits": "pliant.table",
-    "read_image": "pliant.data.images",
-    "read_landmarks": "pliant.data.formats",
-    "read_video": "pliant.tracking",
-    "register_feature": "pliant.appearance.features",
-    "track": "pliant.tracking",
-    "train": "pliant.training",
-    "write_landmarks": "pliant.data.formats",
+_NAMES = {
+    "pliant.appearance.features": ("register_feature",),
+    "pliant.batch": ("fit",),
+    "pliant.data.dataset": (
+        "Dataset",
+        "Sample",
+        "dataset_from_arrays",
+    ),
+    "pliant.data.formats": (
+        "read_annotations",
+        "read_landmarks",
+        "write_annotations",
+        "write_landmarks",
+    ),
+    "pliant.data.images": ("read_image",),
+    "pliant.data.loading": ("load_dataset",),
+    "pliant.data.validation": ("InvalidDataset",),
+    "pliant.evaluation": ("evaluate",),
+    "pliant.fitting.algorithm": (
+        "Algorithm",
+        "catalogue",
+    ),
+    "pliant.fitting.composition": (
+        "Asymmetric",
+        "Bidirectional",
+        "Forward",
+        "Inverse",
+    ),
+    "pliant.fitting.cost": (
+        "SSD",
+        "ProjectOut",
+    ),
+    "pliant.fitting.method": (
+        "Alternated",
+        "Dense",
+        "GaussNewton",
+        "Newton",
+        "Schur",
+        "Wiberg",
+    ),
+    "pliant.fitting.result": ("FitResult",),
+    "pliant.fitting.status": ("Status",),
+    "pliant.model": (
+        "Model",
+        "load",
+    ),
+    "pliant.settings": (
+        "Evaluating",
+        "Finding",
+        "Fitting",
+        "Limits",
+        "Stopping",
+        "Tracking",
+        "Training",
+    ),
+    "pliant.starts.choice": ("find_starts",),
+    "pliant.store": ("ModelFileError",),
+    "pliant.table": ("read_fits",),
+    "pliant.tracking": (
+        "read_video",
+        "track",
+    ),
+    "pliant.training": (
+        "NotCalibrated",
+        "train",
+    ),
+    "pliant.trust.calibration": ("calibrate",),
 }
+"""Where public names are at home."""
+
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 _ROOMS = (
     "data",
@@ -82,23 +131,44 @@ _ROOMS = (
 """What is imported as a whole: `pliant.plots.plot_fit` needs no other import."""
 
 __all__ = [
+    "SSD",
     "Algorithm",
+    "Alternated",
+    "Asymmetric",
+    "Bidirectional",
     "Dataset",
+    "Dense",
+    "Evaluating",
+    "Finding",
     "FitResult",
+    "Fitting",
+    "Forward",
+    "GaussNewton",
     "InvalidDataset",
+    "Inverse",
+    "Limits",
     "Model",
     "ModelFileError",
+    "Newton",
+    "NotCalibrated",
+    "ProjectOut",
     "Sample",
+    "Schur",
     "Status",
     "Stopping",
+    "Tracking",
+    "Training",
+    "Wiberg",
     "__version__",
     "calibrate",
     "catalogue",
     "dataset_from_arrays",
+    "evaluate",
     "find_starts",
     "fit",
     "load",
     "load_dataset",
+    "read_annotations",
     "read_fits",
     "read_image",
     "read_landmarks",
@@ -106,6 +176,7 @@ __all__ = [
     "register_feature",
     "track",
     "train",
+    "write_annotations",
     "write_landmarks",
 ]
 

@@ -15,11 +15,12 @@ import numpy as np
 
 from pliant.appearance import texture
 from pliant.arrays import Floats
-from pliant.level import LARGEST_SIZE, SMALLEST_SIZE, Level
+from pliant.level import Level
 from pliant.motion import Frame
 from pliant.motion.frame import MARGIN, barycentric_maps
 from pliant.motion.triangulation import flat_triangles
 from pliant.pca import PCA
+from pliant.settings import LARGEST_SIZE, SMALLEST_SIZE
 from pliant.shape import ShapeModel, shape_size
 from pliant.shape.pdm import similarity_vectors
 from pliant.starts.placement import Placement

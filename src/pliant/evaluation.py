@@ -5,29 +5,26 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from pliant.arrays import Concise, Float64, Floats, Image, Int32
+from pliant.batch import BLOCK, fit_all
 from pliant.data.addresses import Source
 from pliant.data.advice import advice
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.fitter import (
-    Fitter,
-    fit_all,
-    make_fitter,
-)
+from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset, summarise
 from pliant.model import Model
 from pliant.progress import Progress
-from pliant.settings import DEFAULT_ALGORITHM
+from pliant.settings import Evaluating, Fitting
 from pliant.shape import shape_size
 from pliant.starts.candidates import start_candidates
 from pliant.starts.choice import find_starts
@@ -100,107 +97,138 @@ class _Begin:
     found: bool
 
 
+@dataclass(frozen=True)
+class _Truth:
+    """What fits are compared with: landmarks `(k, v, 2)`, of which `subset` counts, and lengths of pixels."""
+
+    model: Model
+    images: Dataset
+    points: Float64
+    subset: Int32
+    spacings: Float64
+
+    def error(self, image: int, points: Floats) -> float:
+        return normalised_error(points, self.points[image], self.subset)
+
+
 def evaluate(
     model: Model,
     dataset: Dataset | Source | Iterable[Sample],
-    algorithms: Sequence[str | Algorithm] = (DEFAULT_ALGORITHM,),
-    **settings: Any,
-) -> list[Row]:
-    """The rows of `evaluate_fits`, which has the settings."""
-    return evaluate_fits(model, dataset, algorithms, **settings).rows
-
-
-def evaluate_fits(
-    model: Model,
-    dataset: Dataset | Source | Iterable[Sample],
-    algorithms: Sequence[str | Algorithm] = (DEFAULT_ALGORITHM,),
+    algorithms: Sequence[str | Algorithm] | None = None,
+    settings: Fitting | None = None,
+    evaluating: Evaluating | None = None,
     *,
-    start: str | Callable[[Image], Floats] = "noise",
-    noise: float = 0.05,
-    starts: int = 3,
-    seed: int = 0,
-    points: str = "all",
-    iterations: int | Sequence[int] | None = None,
-    sampling: float = 1.0,
-    device: str = "cpu",
+    find: Callable[[Image], Floats] | None = None,
     jobs: int | None = None,
-    skip_invalid: bool = False,
     progress: bool | None = None,
+    **changes: Any,
 ) -> Evaluation:
-    """Fit every image that has landmarks with every algorithm.
+    """Fit every image that has landmarks with every algorithm, and compare.
 
-    One row for the starts themselves (`algorithm` is "start", `ms` 0) and one for each algorithm: the shares
-    `lt_0.02`, `lt_0.03` and `lt_0.04` of fits with an error below that, `mean`, `std` and `median` of the
-    errors, `pixels`, their mean in pixels of the image, `units`, the same in millimetres or whatever the landmark
-    files have, if all of them say how long a pixel is, and `ms`, milliseconds a fit without reading the image.
-    Errors are mean distances at `points` (as in `metrics.point_subset`) over the size of the object: the mean of
-    the width and the height of the box around its landmarks. A fit that failed has the error of its start.
+    Parameters
+    ----------
+    model
+        What to fit.
+    dataset
+        Annotated images, or a folder or file to load them from.
+    algorithms
+        Names or values; that of `settings` if not given.
+    settings
+        How to fit, `Fitting()` if not given. Starts are judged by themselves: no image is scanned again.
+    evaluating
+        What fits begin from and which landmarks count, `Evaluating()` if not given. With `noise` as the `start`,
+        there are `starts` random ones for each image; start k of image i depends on the seed, i and k alone, so
+        that algorithms and settings can be compared one to one. Otherwise the landmarks are not looked at.
+    find
+        A function that finds starts in an image, in place of the ways that `evaluating.start` knows.
+    jobs, progress
+        As in `fit` and `train`.
+    **changes
+        Settings by their names, in place of those in `settings` and `evaluating`.
 
-    With `noise` as the `start`, there are `starts` random ones for each image; start k of image i depends on
-    `seed`, i and k alone, so that algorithms and settings can be compared one to one. Otherwise `start` is a
-    function that finds them in an image, or a way that `find_starts` knows, and the landmarks are not looked at:
-    `search` says in how many images the object was not found, and the rows are about the others alone.
-    `iterations`, `sampling`, `device` and `jobs` are those of `fit`.
+    Returns
+    -------
+    Evaluation
+        `rows` sum up: one for the starts themselves (`algorithm` is "start", `ms` 0) and one for each algorithm,
+        with the shares `lt_0.02`, `lt_0.03` and `lt_0.04` of fits with an error below that, `mean`, `std` and
+        `median` of the errors, `pixels`, their mean in pixels of the image, `units`, the same in millimetres or
+        whatever the landmark files have, if all of them say how long a pixel is, and `ms`, milliseconds a fit
+        without reading the image. Errors are mean distances at `points` (as in `metrics.point_subset`) over the
+        size of the object: the mean of the width and the height of the box around its landmarks. A fit that failed
+        has the error of its start. `records` has every fit. `search` says in how many images the object was not
+        found, if it was looked for; rows are about the others alone.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
+    >>> model = pliant.train(faces[:10], size=30, shape_modes=(1, 3), confidence=False, progress=False)
+    >>> done = pliant.evaluate(model, faces[10:], ["po-asy-gn"], starts=1, progress=False)
+    >>> [row["algorithm"] for row in done.rows], len(done.records)
+    (['start', 'po-asy-gn'], 2)
+
     """
     dataset = as_dataset(dataset)
-    if not algorithms:
+    known = {one.name for one in fields(Evaluating)}
+    own = {name: value for name, value in changes.items() if name in known}
+    evaluating = (evaluating or Evaluating()).changed(**own)
+    settings = (settings or Fitting()).changed(**{k: v for k, v in changes.items() if k not in known})
+    names = [settings.algorithm] if algorithms is None else algorithms
+    if not names:
         raise ValueError("name at least one algorithm; pliant.catalogue() lists all 31.")
-    if not 0 <= noise < 1:
-        raise ValueError(f"noise must be at least 0 and below 1, not {noise!r}.")
-    if starts < 1:
-        raise ValueError(f"starts = {starts!r}: give each image at least one start.")
-    subset = point_subset(points, model.landmarks)
-    find = find_starts(model, start) if isinstance(start, str) and start != "noise" else start
+    subset = point_subset(evaluating.points, model.landmarks)
+    if find is None and evaluating.start != "noise":
+        find = find_starts(model, settings, start=evaluating.start)
     fitters = [
-        make_fitter(
-            model,
-            algorithm=algorithm,
-            iterations=iterations,
-            sampling=sampling,
-            device=device,
-            jobs=jobs,
-            trace=False,
-            confidence=False,
-        )
-        for algorithm in algorithms
+        make_fitter(model, settings, jobs=jobs, trace=False, confidence=False, algorithm=name)
+        for name in names
     ]
     with Progress(progress) as bar:
-        images, truths = annotated(dataset, fitters[0].jobs, skip_invalid, bar)
-        if truths.shape[1] != model.landmarks:
+        images, points = annotated(dataset, fitters[0].jobs, evaluating.skip_invalid, bar)
+        if points.shape[1] != model.landmarks:
             raise ValueError(
-                f"{dataset.source}: the images have {truths.shape[1]} landmarks, and the model has "
+                f"{dataset.source}: the images have {points.shape[1]} landmarks, and the model has "
                 f"{model.landmarks}."
             )
+        spacings = np.array([sample.spacing() or np.nan for sample in images], dtype=np.float64)
+        truth = _Truth(model, images, points, subset, spacings)
         search = None
-        if isinstance(find, str):
-            begins = [
-                _begin(model, i, k, random_start(model, truth, noise, seed, i, k), truth, subset)
-                for i, truth in enumerate(truths)
-                for k in range(starts)
-            ]
-            begins = [replace(begin, found=True) for begin in begins]
+        if find is None:
+            begins = _moved_at_random(truth, evaluating, settings.seed)
         else:
             advance = bar.start("finding starts", len(images))
-            begins, search = _searched(model, images, truths, subset, find, fitters[0].jobs, advance)
-        found = [begin for begin in begins if begin.found]
-        sizes = shape_size(truths)
-        spacings = np.array([sample.spacing() or np.nan for sample in images], dtype=np.float64)
-        away = [(sizes[b.image] * b.error, spacings[b.image] * sizes[b.image] * b.error) for b in found]
-        rows: list[Row] = [
-            {"algorithm": "start", **summarise(b.error for b in found), **_means(away), "ms": 0.0}
-        ]
-        records: list[FitRecord] = []
+            begins, search = _searched(truth, find, fitters[0].jobs, advance)
+        rows, records = [_start_row(truth, [begin for begin in begins if begin.found])], []
         for fitter in fitters:
             advance = bar.start(str(fitter.algorithm), len(begins))
             # A copy, because what a fitter prepares is large, and need not outlive its turn.
-            some, seconds = _records(replace(fitter), images, truths, spacings, begins, subset, advance)
+            some, seconds = _records(replace(fitter), truth, begins, advance)
             milliseconds = 1000 * seconds / sum(begin.start is not None for begin in begins)
-            errors = [record.error for record in some if record.found]
-            away = [(record.pixels, record.units) for record in some if record.found]
-            summed = {**summarise(errors), **_means(away), "ms": milliseconds}
-            rows.append({"algorithm": str(fitter.algorithm), **summed})
+            rows.append(_row(str(fitter.algorithm), [one for one in some if one.found], milliseconds))
             records += some
     return Evaluation(rows, tuple(records), search)
+
+
+def _start_row(truth: _Truth, found: Sequence[_Begin]) -> Row:
+    sizes = shape_size(truth.points)
+    away = [(sizes[b.image] * b.error, truth.spacings[b.image] * sizes[b.image] * b.error) for b in found]
+    return {"algorithm": "start", **summarise(b.error for b in found), **_means(away), "ms": 0.0}
+
+
+def _row(algorithm: str, found: Sequence[FitRecord], milliseconds: float) -> Row:
+    away = [(record.pixels, record.units) for record in found]
+    errors = [record.error for record in found]
+    return {"algorithm": algorithm, **summarise(errors), **_means(away), "ms": milliseconds}
+
+
+def _moved_at_random(truth: _Truth, evaluating: Evaluating, seed: int) -> list[_Begin]:
+    return [
+        replace(
+            _begin(truth, i, k, random_start(truth.model, points, evaluating.noise, seed, i, k)), found=True
+        )
+        for i, points in enumerate(truth.points)
+        for k in range(evaluating.starts)
+    ]
 
 
 def _means(away: Sequence[tuple[float, float]]) -> Row:
@@ -212,23 +240,15 @@ def _means(away: Sequence[tuple[float, float]]) -> Row:
     return {"pixels": float(np.mean(pixels)) if known else np.nan, **lengths}
 
 
-def _begin(
-    model: Model, image: int, number: int, start: Floats | None, truth: Float64, subset: Int32
-) -> _Begin:
+def _begin(truth: _Truth, image: int, number: int, start: Floats | None) -> _Begin:
     if start is None:
         return _Begin(image, number, None, np.nan, False)
-    errors = [normalised_error(one, truth, subset) for one in start_candidates(model, start)]
+    errors = [truth.error(image, one) for one in start_candidates(truth.model, start)]
     return _Begin(image, number, start, errors[0], min(errors) <= LOST)
 
 
 def _searched(
-    model: Model,
-    images: Dataset,
-    truths: Float64,
-    subset: Int32,
-    find: Callable[[Image], Floats],
-    jobs: int,
-    advance: Callable[[], None],
+    truth: _Truth, find: Callable[[Image], Floats], jobs: int, advance: Callable[[], None]
 ) -> tuple[list[_Begin], Search]:
     """One start for each image, or several to choose from, found without the landmarks."""
 
@@ -243,11 +263,8 @@ def _searched(
         return found, time.perf_counter() - clock
 
     with ThreadPoolExecutor(jobs) as pool:
-        looked = list(pool.map(look, images))
-    begins = [
-        _begin(model, i, 0, start, truth, subset)
-        for i, ((start, _), truth) in enumerate(zip(looked, truths, strict=True))
-    ]
+        looked = list(pool.map(look, truth.images))
+    begins = [_begin(truth, i, 0, start) for i, (start, _) in enumerate(looked)]
     nothing = sum(begin.start is None for begin in begins)
     far = len(begins) - nothing - sum(begin.found for begin in begins)
     search = Search(len(begins), nothing, far, 1000 * float(np.mean([seconds for _, seconds in looked])))
@@ -274,31 +291,24 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
 
 
 def _records(
-    fitter: Fitter,
-    images: Dataset,
-    truths: Float64,
-    spacings: Float64,
-    begins: list[_Begin],
-    subset: Int32,
-    advance: Callable[[], None],
+    fitter: Fitter, truth: _Truth, begins: list[_Begin], advance: Callable[[], None]
 ) -> tuple[list[FitRecord], float]:
     """Every fit compared with the truth, and the seconds that all fits took."""
     records: list[FitRecord] = []
     seconds = 0.0
     # The first fit prepares and compiles, which says nothing about the algorithm.
     first = next(begin for begin in begins if begin.start is not None)
-    fitter.block([images[first.image]], [_start_of(first)])
+    fitter.block([truth.images[first.image].image()], [_start_of(first)])
     for low in range(0, len(begins), _TOGETHER):
         some = begins[low : low + _TOGETHER]
-        pixels = {i: images[i].image() for i in sorted({begin.image for begin in some})}
+        pixels = {i: truth.images[i].image() for i in sorted({begin.image for begin in some})}
         work = [(pixels[begin.image], _start_of(begin)) for begin in some if begin.start is not None]
         clock = time.perf_counter()
-        fits = iter(list(fit_all(fitter, work, len(work))))
+        fits = iter(list(fit_all(fitter, work, len(work), BLOCK)))
         seconds += time.perf_counter() - clock
         for begin in some:
             fit = next(fits) if begin.start is not None else None
-            name, k = images[begin.image].name, begin.image
-            records.append(_record(name, str(fitter.algorithm), begin, fit, truths[k], spacings[k], subset))
+            records.append(_record(truth, begin, str(fitter.algorithm), fit))
             advance()
     return records, seconds
 
@@ -308,28 +318,21 @@ def _start_of(begin: _Begin) -> Floats:
     return begin.start
 
 
-def _record(
-    image: str,
-    algorithm: str,
-    begin: _Begin,
-    fit: FitResult | None,
-    truth: Float64,
-    spacing: float,
-    subset: Int32,
-) -> FitRecord:
-    points = np.full_like(truth, np.nan) if fit is None else fit.points
+def _record(truth: _Truth, begin: _Begin, algorithm: str, fit: FitResult | None) -> FitRecord:
+    known = truth.points[begin.image]
+    points = np.full_like(known, np.nan) if fit is None else fit.points
     failed = fit is None or fit.status is Status.FAILED
-    error = begin.error if failed else normalised_error(points, truth, subset)
-    size = float(shape_size(truth))
+    error = begin.error if failed else truth.error(begin.image, points)
+    size = float(shape_size(known))
     return FitRecord(
-        image=image,
+        image=truth.images[begin.image].name,
         algorithm=algorithm,
         start=begin.number,
         status=Status.FAILED if fit is None else fit.status,
         error=error,
         pixels=size * error,
-        units=float(spacing * size * error),
-        distances=np.linalg.norm(points - truth, axis=-1) / size,
+        units=float(truth.spacings[begin.image] * size * error),
+        distances=np.linalg.norm(points - known, axis=-1) / size,
         points=points,
         cost=np.nan if fit is None else fit.cost,
         seconds=0.0 if fit is None else fit.seconds,

@@ -9,9 +9,6 @@ from pliant.motion import Motion
 from pliant.pca import PCA
 from pliant.shape import ShapeModel
 
-SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
-"""Pixels that an object may measure in a model."""
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Level(Concise):

@@ -14,6 +14,7 @@ from pliant.appearance.texture import Texture
 from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image
 from pliant.consistency import check_model
 from pliant.level import Level
+from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
@@ -21,7 +22,7 @@ from pliant.trust.confidence import Confidence
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Concise):
-    """`levels` from coarse to fine; `settings` and `provenance` are plain values that JSON has, read-only.
+    """`levels` from coarse to fine, the `settings` of the training, and its `provenance`: plain values, read-only.
 
     `placements` say where the object was in the training images, and in the boxes of a detector. `confidence` is
     what was learned about the errors of fits, if the model was calibrated. `landmark_names` are those of the
@@ -30,14 +31,13 @@ class Model(Concise):
 
     levels: tuple[Level, ...]
     texture: Texture
-    settings: Mapping[str, Any]
+    settings: Training
     provenance: Mapping[str, Any]
     placements: tuple[Placement, ...] = ()
     confidence: Confidence | None = None
     landmark_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "settings", Frozen(self.settings))
         object.__setattr__(self, "provenance", Frozen(self.provenance))
 
     def __repr__(self) -> str:

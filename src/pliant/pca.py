@@ -124,7 +124,7 @@ class Accumulator:
         self._rows[self._used] = sample
         self._used += 1
 
-    def finish(self, modes: int | float, what: str = "appearance_variance") -> PCA:
+    def finish(self, modes: int | float, what: str = "appearance_modes") -> PCA:
         """The principal components; the accumulator is spent afterwards."""
         count = self._count + self._used - self._summary
         if count < 2:

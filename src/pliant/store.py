@@ -31,6 +31,7 @@ from pliant.files import IrregularFile, open_plain, replaced
 from pliant.level import Level
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
+from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
@@ -57,7 +58,7 @@ class Parts(TypedDict):
 
     levels: tuple[Level, ...]
     texture: Texture
-    settings: dict[str, Any]
+    settings: Training
     provenance: dict[str, Any]
     placements: tuple[Placement, ...]
     confidence: Confidence | None
@@ -274,7 +275,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
     return arrays, {
         "levels": levels,
         "texture": texture,
-        "settings": dict(model.settings),
+        "settings": model.settings.to_dict(),
         "provenance": dict(model.provenance),
         "placements": [asdict(placement) for placement in model.placements],
         "confidence": None if model.confidence is None else _plain(model.confidence),
@@ -317,7 +318,8 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     return {
         "levels": levels,
         "texture": Texture(drawn, channels, pca),
-        "settings": settings,
+        # A setting of a later version does not keep a model from being used.
+        "settings": Training.from_dict(settings, ignore_unknown=True),
         "provenance": provenance,
         "placements": tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         "confidence": _confidence(numbers.get("confidence")),

@@ -21,16 +21,13 @@ from pathlib import Path
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
-from pliant.data.dataset import ImageSource, pixels_of
 from pliant.data.video import RATE, Video, read_video
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.fitter import (
-    Fitter,
-    make_fitter,
-)
+from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult, failed
+from pliant.inputs import ImageSource, read
 from pliant.model import Model
-from pliant.settings import DEFAULT_ALGORITHM
+from pliant.settings import DEFAULT_ALGORITHM, Limits
 from pliant.shape import align, shape_size
 from pliant.threads import one_blas_thread
 
@@ -76,24 +73,6 @@ class TrackedFrame:
     event: Event
     mismatch: float
     image: Image | None = field(repr=False, compare=False)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When a fit is not believed.
-
-    Always: a `mismatch` above this, unless the model was calibrated and has this `confidence` that the error is
-    below 0.05. From frame to frame: one above `rise` times the median of the last ten, or a size that changed by
-    more than a factor of `growth`. At a restart: one above `rise` times the median of the last `memory` frames that
-    were believed, and above the worst of them; after as many lost frames these count no more, so that the object
-    may come back in another light.
-    """
-
-    mismatch: float = 0.7
-    confidence: float = 0.8
-    rise: float = 1.35
-    growth: float = 1.25
-    memory: int = 250
 
 
 def track(
@@ -167,7 +146,7 @@ class _Tracker:
         for number, source in enumerate(frames):
             image: Image | None
             try:
-                image = pixels_of(source)
+                image = read(source)
             except (ValueError, OSError) as error:
                 image, result, event = None, self._nothing(str(error)), Event.LOST
             else:
@@ -264,14 +243,21 @@ class _Tracker:
     def _quick(self) -> Fitter:
         """The same fitter at its finest level alone; what is prepared is shared."""
         alone = replace(self.fitter.model, levels=self.fitter.model.levels[-1:])
-        quick = replace(self.fitter, model=alone, iterations=(self.iterations,), keep_evidence=False)
+        quick = replace(
+            self.fitter,
+            model=alone,
+            settings=self.fitter.settings.changed(iterations=self.iterations),
+            keep_evidence=False,
+        )
         vars(quick)["prepared"] = self.fitter.prepared[-1:]
         return quick
 
     @cached_property
     def _weighing(self) -> Fitter:
         """As `_quick`, to see how far a fit can be trusted; one iteration is the least."""
-        weighing = replace(self._quick, iterations=(1,), keep_evidence=True)
+        weighing = replace(
+            self._quick, settings=self.fitter.settings.changed(iterations=1), keep_evidence=True
+        )
         vars(weighing)["prepared"] = self.fitter.prepared[-1:]
         return weighing
 

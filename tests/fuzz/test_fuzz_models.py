@@ -162,6 +162,7 @@ def files(dataset, tmp_path_factory) -> list[bytes]:
             motion=motion,
             detector=None,
             progress=False,
+            confidence=False,
         )
         ones = np.ones(4)
         confidence = Confidence(

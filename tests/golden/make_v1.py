@@ -8,7 +8,12 @@ from pliant.synthetic import faces
 
 here = Path(__file__).parent
 model = pliant.train(
-    faces(12, seed=4, image_size=64), size=20, shape_modes=(1, 3), appearance_variance=(2, 4), features="igo"
+    faces(12, seed=4, image_size=64),
+    size=20,
+    shape_modes=(1, 3),
+    appearance_variance=(2, 4),
+    features="igo",
+    confidence=False,
 )
 model.save(here / "v1.pliant")
 finest = model.levels[-1]

@@ -12,6 +12,7 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from pliant.batch import BLOCK
 from pliant.bulk.journal import JOURNAL, whole_lines
 from pliant.fitting.status import Status
 from pliant.table import (
@@ -23,9 +24,6 @@ from pliant.table import (
     rows_of,
 )
 from pliant.trust.confidence import DEFAULT_BOUND
-
-_BLOCK = 8
-"""Most images that are fitted together: so many share what is read of the model."""
 
 _BLOCKS = 16
 """Blocks that there should be, so that a machine with many cores has something for each."""
@@ -99,7 +97,7 @@ class Task:
         The last bits of a fit depend on the others in its block. So that rows are the same whatever was killed and
         however many threads there are, blocks begin at fixed images: this depends on the number of images alone.
         """
-        return max(1, min(_BLOCK, len(self.images) // _BLOCKS))
+        return max(1, min(BLOCK, len(self.images) // _BLOCKS))
 
     def head(self) -> dict[str, Any]:
         """What the journal and the table say about the run that wrote them."""
@@ -193,19 +191,19 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
     """Why the task must not be done in this folder, as a sentence; empty if it may."""
     if earlier.unfinished is not None and not resume:
         return (
-            f"{task.output} has {earlier.done} fits of a run that did not finish: go on with --resume, or write to "
-            f"another folder. To give that run up, remove {task.journal}."
+            f"{task.output} has {earlier.done} fits of a run that did not finish: go on with resume=True, or write "
+            f"to another folder. To give that run up, remove {task.journal}."
         )
     head = earlier.unfinished or earlier.finished
     differences = [] if head is None else _differences(head["settings"], task.head()["settings"])
     if resume and differences and (earlier.unfinished is not None or not overwrite):
         return (
-            f"{task.output} has a run with other settings, so that --resume cannot go on with it: "
+            f"{task.output} has a run with other settings, so that resume=True cannot go on with it: "
             f"{'; '.join(differences)}. Give the same settings, or write to another folder."
         )
     if earlier.unfinished is None and earlier.finished is not None and not resume and not overwrite:
         return (
-            f"{task.output} has the fits of a run that has finished: replace them with --overwrite, or write to "
+            f"{task.output} has the fits of a run that has finished: replace them with overwrite=True, or write to "
             "another folder."
         )
     ours = set(earlier.written)

@@ -1,18 +1,17 @@
-"""A run: blocks of images are read, started, fitted and written side by side, and their rows kept in order."""
+"""A run: images are fitted and their files written by threads, and rows kept in order as they come."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections import deque
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
-from pliant.arrays import Floats, Image
+from pliant.arrays import Image
+from pliant.batch import Rescan, fit_all
 from pliant.bulk.files import (
     PICTURE_SIZE,
     Earlier,
@@ -28,10 +27,10 @@ from pliant.bulk.files import (
     refusal,
 )
 from pliant.bulk.journal import Journal, read_rows
+from pliant.bulk.prepare import Where
 from pliant.data.annotation import Annotation
-from pliant.data.images import read_image
 from pliant.fitting.fitter import Fitter
-from pliant.fitting.result import FitResult, failed
+from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.model import Model
 from pliant.table import (
@@ -47,21 +46,6 @@ from pliant.table import (
 from pliant.threads import one_blas_thread
 
 _FOLDERS = ("landmarks", "pictures")
-
-Where = Callable[[str, Image], Floats]
-"""From an image's name and pixels to its start. Threads call it side by side."""
-
-
-@dataclass(frozen=True)
-class Rescan:
-    """Another way to start, for images whose fit has less confidence than `below` or that had no start at all."""
-
-    where: Where
-    below: float
-
-
-FitImages = Callable[[Mapping[str, Image | Exception], Where], dict[str, FitResult]]
-"""From images by name, or why they could not be read, and their starts, to fits by name."""
 
 Write = Callable[[int, Fitted, Image], None]
 """Writes the files of a fit, given the image's number and pixels."""
@@ -106,9 +90,7 @@ def run(
             for folder in _FOLDERS:
                 shutil.rmtree(task.staging / folder, ignore_errors=True)
         task.staging.mkdir(exist_ok=True)
-        with closing(
-            fit_blocks(task, fitter, where, _writer(task, fitter.model), earlier.done, rescan)
-        ) as blocks:
+        with closing(_fitted_blocks(task, fitter, where, earlier.done, rescan)) as blocks:
             for block in blocks:
                 rows = [row_of(fitted) for fitted in block]
                 journal.append(rows)
@@ -154,99 +136,26 @@ def _write_more(task: Task, model: Model, earlier: Earlier) -> None:
     _write_others(task, model)
 
 
-def fit_blocks(
-    task: Task, fitter: Fitter, where: Where, write: Write, done: int = 0, rescan: Rescan | None = None
+def _fitted_blocks(
+    task: Task, fitter: Fitter, where: Where, done: int, rescan: Rescan | None
 ) -> Generator[list[Fitted], None, None]:
-    """The fits of all images after the first `done`, a block at a time, in order; few blocks are under way.
+    """The fits of all images after the first `done`, a block at a time, in order; their files are written."""
+    write = _writer(task, fitter.model)
 
-    A block is read, fitted and written by one thread. A result that could not be had is a fit with the status
-    `failed` and a reason, whatever went wrong with the image; an error in writing ends the run.
-    """
-    threads = fitter.jobs if len(task.images) == 1 else 1
-    # Here and not in the blocks: OpenBLAS did not listen to threads other than the first.
-    with one_blas_thread():
-        pool = ThreadPoolExecutor(fitter.jobs)
-        ahead: deque[Future[list[Fitted]]] = deque()
-        try:
-            for first in range(done, len(task.images), task.block):
-                names = task.images[first : first + task.block]
-                fit = partial(_fit_images, fitter, threads=threads)
-                ahead.append(pool.submit(_fit_block, fit, first, names, where, write, task.bound, rescan))
-                if len(ahead) > 2 * fitter.jobs:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            # Left early by Ctrl-C or an error: blocks that have not begun need not.
-            pool.shutdown(cancel_futures=True)
+    def then(number: int, result: FitResult, image: Image | None) -> Fitted:
+        number += done
+        size = None if image is None else (image.shape[1], image.shape[0])
+        fitted = Fitted(task.images[number], result, size, task.bound)
+        if image is not None and result.status is not Status.FAILED:
+            write(number, fitted, image)
+        return fitted
 
-
-def _fit_block(
-    fit: FitImages,
-    first: int,
-    names: Sequence[str],
-    where: Where,
-    write: Write,
-    bound: float,
-    rescan: Rescan | None,
-) -> list[Fitted]:
-    images: dict[str, Image | Exception] = {}
-    for name in names:
-        try:
-            images[name] = read_image(name)
-        except Exception as error:
-            images[name] = error
-    results = fit(images, where)
-    if rescan is not None:
-        unsure = {
-            name: image
-            for name, image in images.items()
-            if not isinstance(image, Exception) and results[name].confidence(bound) < rescan.below
-        }
-        for name, again in fit(unsure, rescan.where).items():
-            if again.confidence(bound) > results[name].confidence(bound):
-                results[name] = again
-    block = []
-    for number, name in enumerate(names, start=first):
-        image = images[name]
-        size = None if isinstance(image, Exception) else (image.shape[1], image.shape[0])
-        block.append(Fitted(name, results[name], size, bound))
-        if results[name].status is not Status.FAILED and not isinstance(image, Exception):
-            write(number, block[-1], image)
-    return block
-
-
-def _fit_images(
-    fitter: Fitter, images: Mapping[str, Image | Exception], where: Where, *, threads: int
-) -> dict[str, FitResult]:
-    """Fits by name, whatever goes wrong with an image."""
-    results: dict[str, FitResult] = {}
-    ready: dict[str, tuple[Image, Floats]] = {}
-    for name, image in images.items():
-        try:
-            if isinstance(image, Exception):
-                raise image
-            ready[name] = image, where(name, image)
-        except Exception as error:
-            results[name] = _failed(fitter, error)
-    try:
-        pairs = ready.values()
-        several = fitter.block([image for image, _ in pairs], [start for _, start in pairs], threads)
-        results.update(zip(ready, several, strict=True))
-    except Exception:
-        # One image did it. The others are fitted all the same.
-        for name, (image, start) in ready.items():
-            try:
-                [results[name]] = fitter.block([image], [start], threads)
-            except Exception as error:
-                results[name] = _failed(fitter, error)
-    return results
-
-
-def _failed(fitter: Fitter, error: Exception) -> FitResult:
-    expected = isinstance(error, (ValueError, OSError))
-    reason = str(error) if expected else f"an unexpected {type(error).__name__}: {error}"
-    return failed(fitter.model, str(fitter.algorithm), None, reason)
+    left = task.images[done:]
+    work = ((name, partial(where, name)) for name in left)
+    # All images are counted, so that blocks begin where they would have without an interruption.
+    with closing(fit_all(fitter, work, len(task.images), task.block, rescan=rescan, then=then)) as fits:
+        while block := list(islice(fits, task.block)):
+            yield block
 
 
 def _writer(task: Task, model: Model) -> Write:

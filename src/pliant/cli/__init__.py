@@ -17,6 +17,7 @@ from pliant.cli.exits import ERROR, INTERRUPTED
 from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
+from pliant.cli.options import in_flags
 from pliant.cli.synthetic import synthetic
 from pliant.cli.track import track
 from pliant.cli.train import train
@@ -66,8 +67,20 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        say(f"error: {error}", colour="red", error=True)
+        say(f"error: {in_flags(str(error), _flags())}", colour="red", error=True)
         sys.exit(ERROR)
+
+
+def _flags() -> dict[str, str]:
+    """The flags of all commands, by the names of their parameters."""
+    group = typer.main.get_command(app)
+    commands = getattr(group, "commands", {}).values()
+    return {
+        str(parameter.name): max(parameter.opts, key=len)
+        for command in commands
+        for parameter in command.params
+        if parameter.opts[0].startswith("-")
+    }
 
 
 def _interrupted(number: int, frame: object) -> None:

@@ -57,7 +57,8 @@ def demo(
         announce_compiling()
     told("training")
     shown = False if silent else None
-    model = pliant.train(dataset, licence="synthetic faces, free of rights", jobs=jobs, progress=shown)
+    training = pliant.Training(licence="synthetic faces, free of rights", confidence=False)
+    model = pliant.train(dataset, training, jobs=jobs, progress=shown)
     model.save(file)
     if not silent:
         summarise(model)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pliant.cli.compiling import announce_compiling
-from pliant.cli.fit import whole_numbers
 from pliant.cli.options import (
     AsJson,
     DryRun,
@@ -19,20 +17,13 @@ from pliant.cli.options import (
     Jobs,
     Part,
     Quiet,
-    Seed,
     SettingsFile,
     Verbose,
     check_target,
+    with_settings,
 )
-from pliant.cli.starts import (
-    DetectorOption,
-    EveryBox,
-    FallbackOption,
-    Start,
-    Tries,
-    announce_detector,
-    describe_start,
-)
+from pliant.cli.starts import announce_detector
+from pliant.settings import DEFAULT_ALGORITHM, Evaluating, Fitting
 from pliant.terminal import console, say
 
 if TYPE_CHECKING:
@@ -42,18 +33,10 @@ if TYPE_CHECKING:
     from pliant.model import Model
 
 
-class EvaluatedStart(StrEnum):
-    """Where the fits that are judged begin."""
-
-    NOISE = "noise"
-    AUTO = "auto"
-    DETECTOR = "detector"
-    PLACEMENT = "placement"
-    SCAN = "scan"
-    CENTRE = "centre"
-
-
+@with_settings("evaluating", Evaluating)
+@with_settings("fitting", Fitting, without=("start", "rescan_below", "algorithm"))
 def evaluate(
+    *,
     model: Annotated[Path, typer.Argument(help="A model file.")],
     sources: Annotated[
         list[str],
@@ -64,29 +47,9 @@ def evaluate(
     part: Part = None,
     algorithm: Annotated[
         str, typer.Option(help="Algorithms with commas between them, or 'all' for the paper's 31.")
-    ] = "ssd:map-asy:0.2-gn-sch",
-    start: Annotated[
-        EvaluatedStart,
-        typer.Option(
-            help="noise: the landmarks, moved at random. The others do not look at landmarks: the images in which "
-            "the object was not found are counted separately."
-        ),
-    ] = EvaluatedStart.NOISE,
-    noise: Annotated[
-        float, typer.Option(help="How far off the random starts are; the paper has 0.05.")
-    ] = 0.05,
-    starts: Annotated[int, typer.Option(help="Random starts for each image, a fit each.", min=1)] = 3,
-    tries: Tries = 5,
-    detector: DetectorOption = None,
-    every_box: EveryBox = False,
-    fallback: FallbackOption = None,
-    points: Annotated[
-        str, typer.Option(help="Landmarks that count: all, interior49, or ranges such as 17-59,61-63.")
-    ] = "all",
-    sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 1.0,
-    iterations: Annotated[
-        str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
-    ] = None,
+    ] = DEFAULT_ALGORITHM,
+    evaluating: Evaluating,
+    fitting: Fitting,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", help="Write every fit to this file: .parquet, .csv or .json."),
@@ -100,12 +63,7 @@ def evaluate(
             help="Write an HTML page that stands alone: curves, errors of every landmark, best and worst fits."
         ),
     ] = None,
-    skip_invalid: Annotated[
-        bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="What computes: cpu, or reference (slow, for checks).")] = "cpu",
     jobs: Jobs = None,
-    seed: Seed = 0,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -125,7 +83,7 @@ def evaluate(
     import pliant
     from pliant import evaluation
     from pliant.data.validation import SamplesLeftOut
-    from pliant.starts.choice import find_starts
+    from pliant.starts.choice import described_way
 
     silent = quiet or as_json
     if not silent:
@@ -136,50 +94,27 @@ def evaluate(
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
         check_target("--report", report, (".html", ".htm"))
-    if start is EvaluatedStart.NOISE and any((detector, every_box, fallback)):
+    searching = evaluating.start != "noise"
+    if not searching and any((fitting.detector, fitting.every_box, fitting.fallback)):
         raise ValueError("--detector, --every-box and --fallback find starts: say how with --start.")
     every = [entry.name for entry in pliant.catalogue()]
     names = every if algorithm == "all" else [name.strip() for name in algorithm.split(",") if name.strip()]
     loaded = pliant.load(model)
-    where: Any = "noise"
-    if start is not EvaluatedStart.NOISE:
-        if start.value in ("auto", "detector"):
-            announce_detector(detector)
-        where = find_starts(
-            loaded,
-            start,
-            detector=detector,
-            tries=tries,
-            every_box=every_box,
-            fallback=fallback,
-            seed=seed,
-        )
-        if verbose and not silent:
-            say(f"start: {describe_start(Start(start.value), None, loaded, detector)}")
+    if evaluating.start in ("auto", "detector"):
+        announce_detector(fitting.detector)
+    if searching and verbose and not silent:
+        say(f"start: {described_way(loaded, fitting.changed(start=evaluating.start))}")
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     if dry_run:
         annotated = sum(sample.points_source is not None for sample in dataset)
-        each = f"{starts} starts each" if start is EvaluatedStart.NOISE else f"starts by {start}"
+        each = f"starts by {evaluating.start}" if searching else f"{evaluating.starts} starts each"
         say(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
         return
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", SamplesLeftOut)
-        done = evaluation.evaluate_fits(
-            loaded,
-            dataset,
-            names,
-            start=where,
-            noise=noise,
-            starts=starts,
-            seed=seed,
-            points=points,
-            iterations=whole_numbers("--iterations", iterations),
-            sampling=sampling,
-            device=device,
-            jobs=jobs,
-            skip_invalid=skip_invalid,
-            progress=False if silent else None,
+        done = evaluation.evaluate(
+            loaded, dataset, names, fitting, evaluating, jobs=jobs, progress=False if silent else None
         )
     for warning in said:
         say(str(warning.message), colour="yellow", error=True)
@@ -190,7 +125,7 @@ def evaluate(
 
         plot_ced(_errors(done.records)).savefig(draw)
     if report is not None:
-        about = {"model": model, "start": start, "noise": noise, "points": points, "seed": seed}
+        about = {"model": model, **evaluating.to_dict(), "seed": fitting.seed}
         report.write_text(_page(done, dataset, loaded, sources, about), encoding="utf-8")
     if as_json:
         say(json.dumps(_outcome(done), indent=2))

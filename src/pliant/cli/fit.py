@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,22 +18,13 @@ from pliant.cli.options import (
     Jobs,
     Part,
     Quiet,
-    Seed,
     SettingsFile,
     Verbose,
     checked_labels,
+    with_settings,
 )
-from pliant.cli.starts import (
-    Boxes,
-    DetectorOption,
-    EveryBox,
-    FallbackOption,
-    Start,
-    StartOption,
-    Tries,
-    describe_start,
-    starter,
-)
+from pliant.cli.starts import Boxes, announce_detector
+from pliant.settings import Fitting
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -45,7 +37,9 @@ _FLAGGED = 10
 """Fits to look at that are named on the terminal."""
 
 
+@with_settings("fitting", Fitting)
 def fit(
+    *,
     model: Annotated[Path, typer.Argument(help="A model file.")],
     images: Annotated[
         list[str],
@@ -56,20 +50,6 @@ def fit(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
     part: Part = None,
     boxes: Boxes = None,
-    start: StartOption = None,
-    tries: Tries = 5,
-    detector: DetectorOption = None,
-    every_box: EveryBox = False,
-    fallback: FallbackOption = None,
-    rescan_below: Annotated[
-        float,
-        typer.Option(
-            help="With --start auto: scan the image where the fit has less confidence than this or nothing was "
-            "found, and keep the better of the two. 0: never.",
-            min=0,
-            max=1,
-        ),
-    ] = 0.5,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with a run that did not finish, with the same settings.")
     ] = False,
@@ -118,13 +98,7 @@ def fit(
             max=1,
         ),
     ] = None,
-    algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "ssd:map-asy:0.2-gn-sch",
-    iterations: Annotated[
-        str | None, typer.Option(help="Most iterations a level, coarse to fine: 24,16 for two levels.")
-    ] = None,
-    sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 1.0,
-    device: Annotated[str, typer.Option(help="What computes: cpu, or reference (slow, for checks).")] = "cpu",
-    seed: Seed = 0,
+    fitting: Fitting,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -140,74 +114,35 @@ def fit(
     """
     import time
 
-    import pliant
     from pliant import bulk
     from pliant.data.sources import find_images
-    from pliant.fitting.fitter import make_fitter
     from pliant.fitting.status import Status
     from pliant.progress import Progress
 
     silent = quiet or as_json
     if not silent:
         announce_compiling()
-    loaded = pliant.load(model)
-    where = starter(
-        start,
-        boxes,
-        loaded,
-        detector=detector,
-        tries=tries,
-        every_box=every_box,
-        fallback=fallback,
-        seed=seed,
-    )
-    if flag_below is not None and loaded.confidence is None:
-        raise ValueError(
-            f"--flag-below: {model} knows no confidence: train it again, without --no-confidence."
-        )
-    rescan = None
-    if start in (None, Start.AUTO) and boxes is None and loaded.confidence is not None and rescan_below > 0:
-        rescan = bulk.Rescan(starter(Start.SCAN, None, loaded), rescan_below)
-    fitter = make_fitter(
-        loaded,
-        algorithm=algorithm,
-        iterations=whole_numbers("--iterations", iterations),
-        sampling=sampling,
-        device=device,
-        jobs=jobs,
-        trace=False,
-    )
     _check_formats(landmarks, annotations)
-    decisive = {
-        "model": f"{model.name} with the fingerprint {bulk.fingerprint(model)}",
-        "start": f"boxes with the fingerprint {bulk.fingerprint(boxes)}"
-        if boxes
-        else describe_start(start, None, loaded, detector),
-        "tries": tries,
-        "detector": detector,
-        "every box": every_box,
-        "fallback": fallback,
-        "rescan below": 0.0 if rescan is None else rescan.below,
-        "seed": seed,
-        "algorithm": str(fitter.algorithm),
-        "iterations": fitter.iterations,
-        "sampling": fitter.sampling,
-        "device": fitter.device,
-        "pliant": pliant.__version__,
-    }
-    labels = checked_labels(draw_labels, loaded, model)
-    drawing = bulk.Drawing(draw_full, labels, draw_crop) if draw or draw_full or draw_crop or labels else None
-    task = bulk.Task(
+    if boxes is None and fitting.start in ("auto", "detector"):
+        announce_detector(fitting.detector)
+    prepared = bulk.prepare(
+        model,
         find_images(images, part),
         output,
-        decisive,
-        landmarks or "",
-        drawing,
-        annotations,
-        csv,
-        bound,
-        flag_below,
+        fitting,
+        boxes=boxes,
+        jobs=jobs,
+        landmarks=landmarks or "",
+        annotations=annotations,
+        csv=csv,
+        bound=bound,
+        flag_below=flag_below,
     )
+    fitter = prepared.fitter
+    labels = checked_labels(draw_labels, fitter.model, model)
+    task = prepared.task
+    if draw or draw_full or draw_crop or labels:
+        task = replace(task, draw=bulk.Drawing(draw_full, labels, draw_crop))
     earlier = bulk.look(task)
     refused = bulk.refusal(task, earlier, resume, overwrite)
     if refused:
@@ -228,24 +163,11 @@ def fit(
                 bar.say(": ".join(filter(None, (row["image"], row["status"], row["reason"]))))
 
         try:
-            bulk.run(task, fitter, where, resume, each, earlier, rescan, overwrite)
+            bulk.run(task, fitter, prepared.where, resume, each, earlier, prepared.rescan, overwrite)
         except (SystemExit, KeyboardInterrupt):
             say("to go on, give the same command again with --resume", error=True)
             raise
     _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json)
-
-
-def whole_numbers(option: str, text: str | None) -> int | list[int] | None:
-    """`24,16` as a list, and one number alone as itself, for every level."""
-    if text is None:
-        return None
-    try:
-        values = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"{option} takes whole numbers with commas between them, such as 24,16, not '{text}'."
-        ) from None
-    return values[0] if len(values) == 1 else values
 
 
 def _check_formats(landmarks: str | None, annotations: Path | None) -> None:

@@ -106,7 +106,7 @@ def describe(model: Model) -> dict[str, Any]:
             "modes": model.texture.pca.modes,
             "variance_kept": model.texture.pca.variance_kept,
         },
-        "settings": dict(model.settings),
+        "settings": model.settings.to_dict(),
         "provenance": dict(model.provenance),
     }
 

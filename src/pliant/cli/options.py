@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import StrEnum
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
+from pliant.settings.declaring import Settings, as_named_now, as_toml, options, read_table, shown
+from pliant.settings.kinds import ALL, Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
@@ -63,20 +66,77 @@ def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["
     return "" if labels is None else labels.value
 
 
+def with_settings(
+    name: str, kind: type[Settings], without: Collection[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command an option for every setting of a kind, in the place of its parameter `name`.
+
+    The command gets the settings as one value. Settings that it takes in a way of its own are left out by
+    `without`, those that follow from others among them.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        declared = [entry for entry in options(kind()) if entry[0] not in without]
+
+        @wraps(command)
+        def run(**given: Any) -> None:
+            chosen = {setting: given.pop(setting) for setting, *_ in declared}
+            kinds = {setting: form for setting, _, form, _ in declared}
+            typed = {
+                setting: kinds[setting].parse(value) if isinstance(value, str) else value
+                for setting, value in chosen.items()
+                if value is not None
+            }
+            command(**given, **{name: kind.from_dict(typed)})
+
+        parameters: list[Parameter] = []
+        hints = get_type_hints(command, include_extras=True)
+        for parameter in signature(command).parameters.values():
+            if parameter.name != name:
+                parameters.append(parameter.replace(annotation=hints[parameter.name]))
+                continue
+            for setting, default, form, help in declared:
+                parameters.append(_option(setting, default, form, help))
+        keyword_only = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+        run.__signature__ = Signature(keyword_only)  # type: ignore[attr-defined]
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in keyword_only}
+        return run
+
+    return decorate
+
+
+def _option(setting: str, default: Any, form: Kind, help: str) -> Parameter:
+    """A command's parameter for a setting: a switch, or text that the setting's kind parses and checks."""
+    annotation: Any
+    if isinstance(default, bool):
+        annotation = Annotated[bool, typer.Option(help=help)]
+    else:
+        annotation = Annotated[str | None, typer.Option(help=help, metavar=form.metavar)]
+        default = None if default is None else shown(default)
+    return Parameter(setting, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def in_flags(sentence: str, names: Mapping[str, str]) -> str:
+    """A sentence of the library, which names parameters (`tries=0`), with the flags of commands (`--tries 0`)."""
+
+    def flag(match: re.Match[str]) -> str:
+        name, true = match.groups()
+        if name not in names:
+            return match[0]
+        return names[name] if true else f"{names[name]} "
+
+    return re.sub(r"(?<![\w/.=-])([a-z]\w*)=(True\b)?(?=\S|$)", flag, sentence)
+
+
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     """Take what the file says for what the user did not."""
     if path is None:
         return None
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise _refusal(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise _refusal(f"{path}: this is not a TOML file ({error}).") from None
     command = context.command
-    table = content.get(command.name or "", {})
-    if not isinstance(table, dict) or not table:
-        raise _refusal(f"{path}: there is no table [{command.name}] in this file.")
+    try:
+        table = read_table(path, command.name or "")
+    except ValueError as error:
+        raise _refusal(str(error)) from None
     # By the names that options have on the command line: `from` is called `format` inside.
     inside = {
         option.lstrip("-").replace("-", "_"): parameter.name
@@ -85,7 +145,8 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
         if option.startswith("--") or parameter.param_type_name == "argument"
     }
     known = inside.keys() - {"settings", "help"}
-    given = {key.replace("-", "_"): _as_typed(value) for key, value in table.items()}
+    renamed = (as_named_now(key.replace("-", "_"), value) for key, value in table.items())
+    given = {key: _as_typed(value) for key, value in renamed}
     unknown = sorted(given.keys() - known)
     if unknown:
         raise _refusal(
@@ -126,25 +187,16 @@ def say_settings(context: typer.Context) -> None:
 
 def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:
     """Write the settings of a command so that `--settings` reads them; what is None is left out."""
-    lines = [f"# {note}", "", f"[{command}]"]
-    for key, value in settings.items():
-        if value is not None:
-            lines.append(f"{key.replace('_', '-')} = {_toml(value)}")
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return f"[{', '.join(_toml(item) for item in value)}]"
-    if isinstance(value, (bool, int, float)):
-        return json.dumps(value)
-    # A JSON string is a TOML string as well, but for the one character that JSON leaves bare.
-    return json.dumps(str(value)).replace("\x7f", "\\u007f")
+    path.write_text(as_toml({command: settings}, note), encoding="utf-8")
 
 
 def _as_typed(value: Any) -> Any:
-    """A value as it would be typed: lists of numbers with commas between them."""
-    if isinstance(value, list) and value and all(isinstance(item, (int, float)) for item in value):
+    """A value as it would be typed: numbers, of modes perhaps all, with commas between them."""
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(item, (int, float)) or item == ALL for item in value)
+    ):
         return ",".join(map(str, value))
     return value
 

@@ -15,8 +15,19 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DrawLabels, DryRun, Jobs, Quiet, SettingsFile, Verbose, labels_of
-from pliant.cli.starts import Start, starter
+from pliant.cli.options import (
+    AsJson,
+    DrawLabels,
+    DryRun,
+    Jobs,
+    Quiet,
+    SettingsFile,
+    Verbose,
+    labels_of,
+    with_settings,
+)
+from pliant.cli.starts import announce_detector
+from pliant.settings import Tracking
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -42,7 +53,9 @@ _COLOURS = {"tracked": "#F0E442", "restarted": "#56B4E9", "lost": "#D55E00"}
 """Okabe and Ito's yellow, sky blue and vermilion."""
 
 
+@with_settings("tracking", Tracking)
 def track(
+    *,
     model: Annotated[Path, typer.Argument(help="A model file.")],
     video: Annotated[str, typer.Argument(help="A video, a folder of frames, or a pattern of them.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
@@ -50,17 +63,8 @@ def track(
         str | None,
         typer.Option(help="Where the object is in the first frame: left,top,right,bottom in pixels."),
     ] = None,
-    start: Annotated[
-        Start | None,
-        typer.Option(help="How the object is found, at first and when it was lost: see pliant fit --help."),
-    ] = None,
-    algorithm: Annotated[str, typer.Option(help="An algorithm's name.")] = "ssd:map-asy:0.2-gn-sch",
-    iterations: Annotated[int, typer.Option(help="Most iterations from frame to frame.", min=1)] = 4,
-    sampling: Annotated[float, typer.Option(help="Share of the pixels to look at.")] = 0.25,
+    tracking: Tracking,
     every: Annotated[int, typer.Option(help="Take every N-th frame only.", min=1)] = 1,
-    look_every: Annotated[
-        int, typer.Option(help="While the object is lost, look for it in every N-th frame.", min=1)
-    ] = 1,
     overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn in.")] = True,
     draw_labels: DrawLabels = None,
     csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
@@ -93,7 +97,7 @@ def track(
     quiet = quiet or as_json
     film = read_video(video, every)
     loaded = pliant.load(model)
-    find = _finder(box, start, film.name, loaded)
+    find = _finder(box, tracking, loaded)
     labels = labels_of(draw_labels, loaded, model)
     names = ["track.parquet"] + ["track.csv"] * csv + ["overlay.mp4"] * overlay
     _check_output(output, film, overwrite)
@@ -108,15 +112,17 @@ def track(
         loaded,
         _ahead(film),
         find,
-        algorithm=algorithm,
-        iterations=iterations,
-        sampling=sampling,
-        look_every=look_every,
+        algorithm=tracking.algorithm,
+        iterations=tracking.iterations,
+        sampling=tracking.sampling,
+        look_every=tracking.look_every,
+        limits=tracking.limits,
         rate=film.rate,
         jobs=jobs,
     )
     if verbose and not quiet:
-        say(f"{algorithm}, {iterations} iterations, {sampling:.0%} of the pixels, 1 frame of {every}")
+        for name, value in {**tracking.to_dict(), "every": every}.items():
+            say(f"{name.replace('_', '-')}: {value}")
     # What an earlier run left stays until this one has all that is to come instead.
     place = output / "track.unfinished" if (output / "track.parquet").exists() else output
     place.mkdir(parents=True, exist_ok=True)
@@ -187,20 +193,23 @@ def _say(outcome: dict[str, Any]) -> None:
     )
 
 
-def _finder(box: str | None, start: Start | None, name: str, model: Model) -> Find:
-    """The box at first, and then, if it is given, the start; without either, the default start."""
-    where = starter(start, None, model)
+def _finder(box: str | None, tracking: Tracking, model: Model) -> Find:
+    """The box at first, and then, if it was told, the start; without a box, the start."""
+    from pliant.starts.choice import find_starts
+
     corners = None if box is None else _corners(box)
-    if corners is None:
-        return lambda image: where(name, image)
-    if start is None:
+    if corners is not None and tracking.start == "auto":
         return lambda image: corners
+    announce_detector(tracking.detector)
+    where = find_starts(model, tracking)
+    if corners is None:
+        return where
     asked = 0
 
     def find(image: Image) -> Floats:
         nonlocal asked
         asked += 1
-        return corners if asked == 1 else where(name, image)
+        return corners if asked == 1 else where(image)
 
     return find
 

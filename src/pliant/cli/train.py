@@ -16,12 +16,13 @@ from pliant.cli.options import (
     Jobs,
     Part,
     Quiet,
-    Seed,
     SettingsFile,
     Verbose,
+    with_settings,
     write_settings,
 )
 from pliant.cli.starts import announce_detector
+from pliant.settings import Training
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ if TYPE_CHECKING:
     from pliant.model import Model
 
 
+@with_settings("training", Training, without=("triangles",))
 def train(
+    *,
     sources: Annotated[
         list[str],
         typer.Argument(
@@ -56,61 +59,16 @@ def train(
             max=0.9,
         ),
     ] = 0.0,
-    size: Annotated[float, typer.Option(help="Size of the object at scale 1, in pixels.")] = 150,
-    scales: Annotated[str, typer.Option(help="Levels from coarse to fine.")] = "0.5,1",
-    shape_modes: Annotated[
-        str, typer.Option(help="Modes of shape a level: counts, or shares of variance.")
-    ] = "3,12",
-    appearance_variance: Annotated[
-        str, typer.Option(help="Share of the appearance's variance to keep, or counts of modes.")
-    ] = "0.75",
-    features: Annotated[str, typer.Option(help="intensity, normalized, gradient, igo or dsift.")] = "dsift",
-    colour: Annotated[
-        bool,
-        typer.Option(
-            help="Let features see colour, in as many channels: for objects that colour tells from their "
-            "surroundings (gradient, igo, dsift)."
-        ),
-    ] = False,
-    motion: Annotated[str, typer.Option(help="piecewise-affine or thin-plate-spline.")] = "piecewise-affine",
+    training: Training,
     triangles: Annotated[
         Path | None, typer.Option(help="Text file with three landmark numbers a line, from 0.", exists=True)
     ] = None,
-    mirror: Annotated[
-        bool, typer.Option("--mirror", help="Add mirrored copies; finds which landmarks change places.")
-    ] = False,
     pairs: Annotated[
         Path | None,
         typer.Option(
             help="As --mirror, with a text file of pairs: two landmark numbers a line.", exists=True
         ),
     ] = None,
-    missing: Annotated[
-        str, typer.Option(help="Samples that lack landmarks: refuse them, or complete them from the others.")
-    ] = "refuse",
-    skip_invalid: Annotated[
-        bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
-    ] = False,
-    detector: Annotated[
-        str,
-        typer.Option(
-            help="Learn where the object is in a detector's boxes: haar-face, your own as file.py:function, none, "
-            "or auto, which is haar-face if it finds the object. Your own is run: that file may do whatever you "
-            "may."
-        ),
-    ] = "auto",
-    memory_gb: Annotated[
-        float, typer.Option(help="Gigabytes for samples; beyond that they are streamed.")
-    ] = 2.0,
-    confidence: Annotated[
-        bool,
-        typer.Option(
-            help="Learn, from fits of held-out samples, how far fits of this model can be trusted; it takes a few "
-            "times as long as training."
-        ),
-    ] = True,
-    licence: Annotated[str, typer.Option(help="A note on the data's licence, kept in the file.")] = "",
-    seed: Seed = 0,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -123,18 +81,12 @@ def train(
     All settings are written beside it, to a file of the same name that ends in .toml: with --settings, the
     training can be repeated or changed.
     """
-    import json
     import time
 
     import pliant
-    from pliant.cli.inspect import describe, summarise
-    from pliant.data.validation import about_range
-    from pliant.trust.calibration import FEWEST
 
     if not output.parent.is_dir():
         raise ValueError(f"{output}: the folder {output.parent} does not exist.")
-    if missing not in ("refuse", "complete"):
-        raise ValueError(f"--missing is refuse or complete, not '{missing}'.")
     silent = quiet or as_json
     if not silent and not dry_run:
         announce_compiling()
@@ -146,23 +98,9 @@ def train(
         "part": part,
         "group_by": group_by,
         "hold_out": hold_out,
-        "size": size,
-        "scales": numbers("--scales", scales),
-        "shape_modes": numbers("--shape-modes", shape_modes),
-        "appearance_variance": numbers("--appearance-variance", appearance_variance),
-        "features": features,
-        "colour": colour,
-        "motion": motion,
         "triangles": triangles,
-        "mirror": mirror,
         "pairs": pairs,
-        "missing": missing,
-        "skip_invalid": skip_invalid,
-        "detector": detector,
-        "memory_gb": memory_gb,
-        "confidence": confidence,
-        "licence": licence,
-        "seed": seed,
+        **training.to_dict(),
     }
     if verbose and not as_json:
         for name, value in used.items():
@@ -172,80 +110,60 @@ def train(
     dataset = dataset if group_by is None else dataset.grouped(group_by)
     held = None
     if hold_out:
-        dataset, held = dataset.split(hold_out, seed)
+        dataset, held = dataset.split(hold_out, training.seed)
     if dry_run:
         _say_plan(dataset, output, as_json)
         return
-    chosen = {
-        "size": size,
-        "scales": used["scales"],
-        "shape_modes": one_or_many(used["shape_modes"]),
-        "appearance_variance": one_or_many(used["appearance_variance"]),
-        "features": features,
-        "colour": colour,
-        "motion": motion,
-        "triangles": None if triangles is None else _read_numbers(triangles, 3),
-        "mirror": mirror if pairs is None else _read_numbers(pairs, 2),
-        "missing": missing,
-        "skip_invalid": skip_invalid,
-        "detector": None if detector == "none" else detector,
-        "memory_gb": memory_gb,
-        "jobs": jobs,
-        "progress": False if silent else None,
-        "licence": licence,
-    }
-    announce_detector(detector)
+    if triangles is not None:
+        training = training.changed(triangles=_read_numbers(triangles, 3))
+    if pairs is not None:
+        training = training.changed(mirror=_read_numbers(pairs, 2))
+    announce_detector(training.detector)
     begin = time.perf_counter()
-    model = _trained(dataset, chosen)
-    seconds = time.perf_counter() - begin
-    if model.provenance["more_than_8_bits"] and not silent:
-        say(about_range(model.provenance["more_than_8_bits"]), error=True)
-    if confidence:
-        if len(dataset) >= FEWEST:
-            model = pliant.calibrate(
-                model,
-                dataset,
-                seed=seed,
-                skip_invalid=skip_invalid,
-                memory_gb=memory_gb,
-                jobs=jobs,
-                progress=False if silent else None,
-            )
-        elif not silent:
-            say(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", error=True)
+    model = _trained(dataset, training, jobs, silent)
     model.save(output)
     if held is not None:
         _write_held_out(output.with_suffix(".held-out.csv"), held)
-    write_settings(
-        output.with_suffix(".toml"),
-        "train",
-        used,
-        f"{output.name} was trained by pliant with these settings.",
-    )
+    note = f"{output.name} was trained by pliant with these settings."
+    write_settings(output.with_suffix(".toml"), "train", used, note)
+    _say_outcome(model, output, time.perf_counter() - begin, quiet, as_json)
+
+
+def _say_outcome(model: Model, output: Path, seconds: float, quiet: bool, as_json: bool) -> None:
+    import json
+
+    from pliant.cli.inspect import describe, summarise
+
     if as_json:
         say(json.dumps({**describe(model), "seconds": round(seconds, 3), "wrote": str(output)}, indent=2))
     elif not quiet:
         summarise(model)
-        learned = time.perf_counter() - begin - seconds
         say(
-            f"trained on {model.provenance['samples']} samples in {seconds:.1f} s"
-            + (f", and learned how far to trust fits in {learned:.1f} s" if model.confidence else "")
-            + f"; wrote {output} ({output.stat().st_size / 1e6:.1f} MB)"
+            f"trained on {model.provenance['samples']} samples"
+            + (", and learned how far to trust fits," if model.confidence else "")
+            + f" in {seconds:.1f} s; wrote {output} ({output.stat().st_size / 1e6:.1f} MB)"
         )
 
 
-def _trained(dataset: Dataset, chosen: dict[str, Any]) -> Model:
-    """Train, and say what was left out."""
+def _trained(dataset: Dataset, training: Training, jobs: int | None, silent: bool) -> Model:
+    """Train, and say what was left out and what could not be learned."""
     import warnings
 
     import pliant
-    from pliant.data.validation import SamplesLeftOut
+    from pliant.data.validation import SamplesLeftOut, about_range
+    from pliant.training import NotCalibrated
+    from pliant.trust.calibration import FEWEST
 
     with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", SamplesLeftOut)
-        model = pliant.train(dataset, **chosen)
+        for kind in (SamplesLeftOut, NotCalibrated):
+            warnings.simplefilter("always", kind)
+        model = pliant.train(dataset, training, jobs=jobs, progress=False if silent else None)
     for warning in said:
         say(str(warning.message), colour="yellow", error=True)
+    if not silent and model.provenance["more_than_8_bits"]:
+        say(about_range(model.provenance["more_than_8_bits"]), error=True)
+    if not silent and training.confidence and len(dataset) < FEWEST:
+        say(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", error=True)
     return model
 
 
@@ -281,21 +199,6 @@ def _say_plan(dataset: Dataset, output: Path, as_json: bool) -> None:
         + (f" in {groups} groups" if groups else "")
         + f", and write {output} and {output.with_suffix('.toml')}"
     )
-
-
-def numbers(option: str, text: str) -> list[int | float]:
-    """`3,12` as ints and `0.5,1.0` as floats."""
-    try:
-        return [float(part) if "." in part else int(part) for part in text.split(",")]
-    except ValueError:
-        raise ValueError(
-            f"{option} takes numbers with commas between them, such as 3,12, not '{text}'."
-        ) from None
-
-
-def one_or_many(values: list[int | float]) -> int | float | list[int | float]:
-    """One number alone is meant for every level."""
-    return values[0] if len(values) == 1 else values
 
 
 def _read_numbers(path: Path, count: int) -> list[list[int]]:

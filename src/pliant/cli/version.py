@@ -61,7 +61,7 @@ def _facts() -> dict[str, Any]:
     from importlib.metadata import version as version_of
 
     from pliant.data.formats import formats
-    from pliant.fitting.fitter import DEVICES
+    from pliant.settings import DEVICES
     from pliant.threads import cores
 
     def installed(name: str, otherwise: str) -> str:

@@ -198,19 +198,6 @@ class Dataset(Sequence[Sample]):
         return self._only(set(range(len(self.samples))) - set(numbers))
 
 
-ImageSource = Image | Path | str | Sample
-"""Whatever has the pixels of an image: an array, a file at a path or an address, or a sample."""
-
-
-def pixels_of(source: ImageSource) -> Image:
-    """The image `(h, w)` or `(h, w, 3)` that an array, a file or a sample has."""
-    if isinstance(source, Sample):
-        return source.image()
-    if isinstance(source, (str, Path)):
-        return images.read_image(source)
-    return images.as_image(source)
-
-
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:
     """A data set of images and landmarks that are in memory already."""
     samples = [

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Float64, Int32
+from pliant.arrays import Float64, Image, Int32
+from pliant.batch import BLOCK, fit_all
+from pliant.building.build import build_model
 from pliant.data.dataset import Dataset
 from pliant.data.loading import load_dataset, short_name
 from pliant.data.names import to_text
@@ -24,14 +25,9 @@ from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset
 from pliant.model import Model
 from pliant.progress import Advance, Progress
+from pliant.settings import Training as Settings
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
-from pliant.threads import one_blas_thread
-from pliant.training import train
-
-_BLOCK = 8
-"""Images that are fitted together. The last bits of a fit depend on the others in its block: blocks begin at the
-same images in every run, whatever was done before, and however many threads there are."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +143,7 @@ def run(
             algorithm=trial.algorithm,
             iterations=trial.iterations,
             sampling=trial.sampling,
-            order=trial.order,  # type: ignore[arg-type]  # checked there
+            order=trial.order,
             jobs=jobs,
             confidence=False,
         )
@@ -158,23 +154,17 @@ def run(
 
 
 def train_model(training: Training, data: Data, jobs: int | None) -> Model:
-    return train(
-        data.training(training).samples,
+    settings = Settings(
         size=training.size,
         scales=training.scales,
-        shape_modes=_one_or_each(training.shape_modes),
-        appearance_variance=_one_or_each(training.appearance_variance),
+        shape_modes=training.shape_modes,
+        appearance_modes=training.appearance_variance,
         features=training.features,
         motion=training.motion,
         mirror=training.mirror,
-        jobs=jobs,
         detector=None,
-        progress=False,
     )
-
-
-def _one_or_each(values: tuple[Any, ...]) -> Any:
-    return values[0] if len(values) == 1 else values
+    return build_model(data.training(training).samples, settings, jobs=jobs, progress=False)
 
 
 def _fit(
@@ -189,19 +179,17 @@ def _fit(
     ]
     settings = rows.settings_of(trial)
     # The first fit prepares and compiles, which says nothing about the algorithm.
-    fitter.block([tested.samples[0]], [begins[0]])
+    fitter.block([tested.samples[0].image()], [begins[0]])
 
-    def block(low: int) -> list[FitResult]:
-        images = [sample.image() for sample in tested.samples[low : low + _BLOCK]]
-        return fitter.block(images, begins[low : low + _BLOCK])
+    def then(k: int, fit: FitResult, image: Image | None) -> Mapping[str, Any]:
+        number, sample = int(tested.numbers[k]), tested.samples[k]
+        where = {"image": to_text(short_name(sample.name)), "number": number, "start": start}
+        return {**where, **settings, **_outcome(fit, begins[k][0], tested.truths[k], subset)}
 
-    with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
-        fits = (fit for some in pool.map(block, range(0, len(begins), _BLOCK)) for fit in some)
-        every = zip(tested.samples, tested.numbers, tested.truths, begins, fits, strict=True)
-        for sample, number, truth, begin, fit in every:
-            where = {"image": to_text(short_name(sample.name)), "number": int(number), "start": start}
-            yield {**where, **settings, **_outcome(fit, begin[0], truth, subset)}
-            advance(fit.status is Status.FAILED)
+    # Blocks begin at the same images in every run, whatever was done before: the last bits of a fit depend on them.
+    for row in fit_all(fitter, zip(tested.samples, begins, strict=True), block=BLOCK, then=then):
+        yield row
+        advance(row["status"] == Status.FAILED)
 
 
 def _begins(model: Model, trial: Trial, truth: Float64, number: int, start: int) -> Float64:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
-from typing import TypedDict, Unpack, cast, overload
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +20,8 @@ from pliant.appearance.view import (
     unlike,
 )
 from pliant.arrays import Float64, Floats, Image
-from pliant.data.dataset import ImageSource, pixels_of
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.inputs import is_one_image, paired, start_of_one
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -36,8 +32,7 @@ from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
-from pliant.motion import Order
-from pliant.settings import DEFAULT_ALGORITHM, Stopping
+from pliant.settings import Fitting
 from pliant.shape import align, shape_size
 from pliant.starts.candidates import (
     inside,
@@ -45,18 +40,13 @@ from pliant.starts.candidates import (
     share_outside,
     start_candidates,
 )
-from pliant.threads import cores, one_blas_thread
+from pliant.threads import cores
 from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
 from pliant.trust.mismatch import relative_costs
 
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
-
-DEVICES = ("cpu", "reference")
-
-StartSource = Floats | Callable[[Image], Floats]
-"""A shape `(v, 2)`, a box `(4,)`, several of either, or a function that finds them in the image."""
 
 
 @dataclass
@@ -82,18 +72,22 @@ class _State:
 
 @dataclass(frozen=True)
 class Fitter:
-    """A model, an algorithm and settings, with all that can be computed before an image is seen."""
+    """A model and settings, with all that can be computed before an image is seen."""
 
     model: Model
-    algorithm: Algorithm
-    iterations: tuple[int, ...]
-    sampling: float = 1.0
-    stopping: Stopping = Stopping()
-    order: Order = "exact"
-    device: str = "cpu"
+    settings: Fitting = Fitting()
     jobs: int = 1
     keep_trace: bool = True
     keep_evidence: bool = True
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return Algorithm.parse(self.settings.algorithm)
+
+    @property
+    def iterations(self) -> tuple[int, ...]:
+        """The most iterations at each level."""
+        return self.settings.iterations_of(len(self.model.levels))
 
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
@@ -107,20 +101,19 @@ class Fitter:
                 f"the model was trained with {level.channels} channels of the feature '{feature.name}', which has "
                 f"{feature.channels}: make the one known that it was trained with."
             )
-        pixels = None if self.sampling >= 1 else level.motion.frame.sample(self.sampling)
+        sampling = self.settings.sampling
+        pixels = None if sampling >= 1 else level.motion.frame.sample(sampling)
         cost = self.algorithm.cost
         subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
         weights = weights_of(self.algorithm, level, subspace)
-        kernel = make_kernel(self.device, level, subspace, pixels, self.algorithm, weights, self.jobs)
-        return (
-            level,
-            subspace,
-            Problem(kernel, level.motion, level.shape, weights, self.algorithm, self.stopping, self.order),
+        kernel = make_kernel(
+            self.settings.device, level, subspace, pixels, self.algorithm, weights, self.jobs
         )
+        stopping, order = self.settings.stopping, self.settings.order
+        problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)
+        return level, subspace, problem
 
-    def block(
-        self, images: Sequence[ImageSource], starts: Sequence[StartSource], threads: int = 1
-    ) -> list[FitResult]:
+    def block(self, images: Sequence[Image], starts: Sequence[Floats], threads: int = 1) -> list[FitResult]:
         """Fits of a few images at once; one that cannot be used does not stop the others.
 
         Of several starts in an image, the best fit is kept: one that ended well, with the lowest relative cost.
@@ -132,15 +125,12 @@ class Fitter:
         name = str(self.algorithm)
         results: list[FitResult | None] = [None] * len(images)
         usable: list[tuple[int, Image, list[Float64]]] = []
-        for number, (source, start) in enumerate(zip(images, starts, strict=True)):
+        for number, (image, start) in enumerate(zip(images, starts, strict=True)):
             candidates: list[Float64] = []
             try:
-                candidates = [] if callable(start) else start_candidates(self.model, start)
-                image = pixels_of(source)
-                if callable(start):
-                    candidates = start_candidates(self.model, start(image))
+                candidates = start_candidates(self.model, start)
                 usable.append((number, image, resembling(self.model, inside(candidates, image), image)))
-            except (ValueError, OSError) as error:
+            except ValueError as error:
                 results[number] = failed(self.model, name, candidates[0] if candidates else None, str(error))
         if usable:
             fitted = self._coarse_to_fine(
@@ -259,167 +249,22 @@ class Fitter:
         return [look(image, shape) for image, shape in zip(images, points, strict=True)]
 
 
-class FitSettings(TypedDict, total=False):
-    """What `fit` takes beside model, images and starts."""
-
-    algorithm: str | Algorithm
-    iterations: int | Sequence[int] | None
-    sampling: float
-    stopping: Stopping | None
-    order: Order
-    device: str
-    jobs: int | None
-    trace: bool
-    confidence: bool | None
-
-
-@overload
-def fit(  # type: ignore[overload-overlap]
-    model: Model, images: ImageSource, starts: StartSource | str = "auto", **settings: Unpack[FitSettings]
-) -> FitResult: ...
-
-
-@overload
-def fit(
-    model: Model,
-    images: Iterable[ImageSource],
-    starts: Iterable[StartSource] | Callable[[Image], Floats] | str = "auto",
-    **settings: Unpack[FitSettings],
-) -> list[FitResult]: ...
-
-
-def fit(
-    model: Model,
-    images: ImageSource | Iterable[ImageSource],
-    starts: StartSource | Iterable[StartSource] | str = "auto",
-    *,
-    algorithm: str | Algorithm = DEFAULT_ALGORITHM,
-    iterations: int | Sequence[int] | None = None,
-    sampling: float = 1.0,
-    stopping: Stopping | None = None,
-    order: Order = "exact",
-    device: str = "cpu",
-    jobs: int | None = None,
-    trace: bool = True,
-    confidence: bool | None = None,
-) -> FitResult | list[FitResult]:
-    """Fit a model to one image or many, each from a start: a shape `(v, 2)` or a box (left, top, right, bottom).
-
-    An image is a file, a sample, or an array `(h, w)` or `(h, w, 3)`, and gives a result. Many are a data set, an
-    array `(n, h, w)` or `(n, h, w, 3)`, or whatever else can be gone through, and give a list of results, in order.
-
-    A start may also be several shapes `(k, v, 2)` or boxes `(k, 4)`, of which the best fit is kept, or a function
-    that finds them in the image, such as `find_starts` makes. Many images have as many starts, or one such function
-    for all. `starts` may be a way of finding them that `find_starts` knows.
-
-    `iterations` are the most at each level, from coarse to fine (24 and 16 for two levels, as in the
-    paper); `sampling` is the share of pixels looked at. `jobs` threads (all cores if not given) fit blocks of
-    images side by side. Without a `trace`, no iteration is kept, and `po-inv-gn` is quicker, because it finds its
-    cost at the end alone. With `confidence`, which is the default if the model was calibrated, a fit has evidence
-    and covariance, at the price of about one iteration. An image or a start that cannot be used gives a result with
-    the status `failed` and a reason; the others are fitted all the same.
-    """
-    if isinstance(starts, str):
-        from pliant.starts.choice import find_starts
-
-        starts = find_starts(model, starts)
-    one = is_one_image(images)
-    work = [(images, start_of_one(starts))] if one else paired(cast(Iterable[ImageSource], images), starts)
-    fitter = make_fitter(
-        model,
-        algorithm=algorithm,
-        iterations=iterations,
-        sampling=sampling,
-        stopping=stopping,
-        order=order,
-        device=device,
-        jobs=jobs,
-        trace=trace,
-        confidence=confidence,
-    )
-    count = 1 if one else len(images) if isinstance(images, Sized) else None
-    results = list(fit_all(fitter, cast(Iterable[tuple[ImageSource, StartSource]], work), count))
-    return results[0] if one else results
-
-
-def fit_all(
-    fitter: Fitter,
-    work: Iterable[tuple[ImageSource, StartSource]],
-    count: int | None = None,
-    block: int = 8,
-) -> Iterator[FitResult]:
-    """Fits of any number of images, in order: blocks of them side by side, read a little ahead of the results.
-
-    If it is known how many there are, no thread has more of them than another.
-    """
-    pending = iter(work)
-    first = list(islice(pending, block * fitter.jobs))
-    _ = fitter.prepared  # made once, not by every thread
-    known = len(first) if len(first) < block * fitter.jobs else count or 0
-    rounds = -(-known // (block * fitter.jobs))
-    size = max(1, -(-known // (rounds * fitter.jobs))) if rounds else block
-    threads = fitter.jobs if len(first) == 1 else 1
-    # Here and not in the blocks: OpenBLAS did not listen to threads other than the first.
-    with one_blas_thread(), ThreadPoolExecutor(fitter.jobs) as pool:
-        ahead: deque[Future[list[FitResult]]] = deque()
-        for chunk in _batched(chain(first, pending), size):
-            images, starts = [image for image, _ in chunk], [start for _, start in chunk]
-            ahead.append(pool.submit(fitter.block, images, starts, threads))
-            if len(ahead) > fitter.jobs:
-                yield from ahead.popleft().result()
-        while ahead:
-            yield from ahead.popleft().result()
-
-
-def _batched(
-    items: Iterable[tuple[ImageSource, StartSource]], size: int
-) -> Iterator[list[tuple[ImageSource, StartSource]]]:
-    source = iter(items)
-    while chunk := list(islice(source, size)):
-        yield chunk
-
-
 def make_fitter(
     model: Model,
+    settings: Fitting | None = None,
     *,
-    algorithm: str | Algorithm = DEFAULT_ALGORITHM,
-    iterations: int | Sequence[int] | None = None,
-    sampling: float = 1.0,
-    stopping: Stopping | None = None,
-    order: Order = "exact",
-    device: str = "cpu",
     jobs: int | None = None,
     trace: bool = True,
     confidence: bool | None = None,
+    **changes: Any,
 ) -> Fitter:
     """A fitter with checked settings; the arguments are those of `fit`."""
-    levels = len(model.levels)
-    if iterations is None:
-        iterations = (24, 16) if levels == 2 else 20
-    counts = (iterations,) * levels if isinstance(iterations, int) else tuple(iterations)
-    if len(counts) != levels or min(counts) < 1:
-        raise ValueError(
-            f"iterations = {iterations!r}: the model has {levels} levels; give each at least one."
-        )
-    if not 0 < sampling <= 1:
-        raise ValueError(f"sampling must be a share of the pixels between 0 and 1, not {sampling!r}.")
-    if order not in ("exact", "first-order"):
-        raise ValueError(f"order = {order!r}: warps are composed 'exact' or 'first-order'.")
-    if device not in DEVICES:
-        raise ValueError(f"there is no device '{device}'. Known: {', '.join(DEVICES)}.")
-    chosen = Algorithm.parse(algorithm) if isinstance(algorithm, str) else algorithm
-    return Fitter(
-        model,
-        chosen,
-        counts,
-        sampling,
-        stopping or Stopping(),
-        order,
-        device,
-        jobs or cores(),
-        trace,
-        model.confidence is not None if confidence is None else confidence,
-    )
+    settings = (settings or Fitting()).changed(**changes)
+    # What is wrong with these should be said before an image is seen.
+    Algorithm.parse(settings.algorithm)
+    settings.iterations_of(len(model.levels))
+    weighs = model.confidence is not None if confidence is None else confidence
+    return Fitter(model, settings, jobs or cores(), trace, weighs)
 
 
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:

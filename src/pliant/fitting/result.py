@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64
-from pliant.data.dataset import ImageSource, pixels_of
 from pliant.fitting.status import Status
+from pliant.inputs import ImageSource, read
 from pliant.model import Model
 from pliant.trust.confidence import (
     DEFAULT_BOUND,
@@ -85,13 +85,13 @@ class FitResult(Concise):
 
     def reconstruction(self, image: ImageSource) -> Float32:
         """The image with the model's idea of the object drawn over it at the landmarks."""
-        return self.model.reconstruct(pixels_of(image), self.points)
+        return self.model.reconstruct(read(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
         """The start, the fit, the reconstruction, and the cost at every iteration."""
         from pliant.plots.fits import plot_fit
 
-        return plot_fit(self, pixels_of(image))
+        return plot_fit(self, read(image))
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:

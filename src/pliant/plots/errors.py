@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
 from pliant.arrays import Float64, Floats
-from pliant.data.dataset import ImageSource, pixels_of
+from pliant.inputs import ImageSource, read
 from pliant.metrics import normalised_error
 from pliant.plots.axes import Picture, dots, dress, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
@@ -238,7 +238,7 @@ def plot_best_median_worst(
         axis.set_axis_off()
     for (name, numbers), line in zip(rows, axes, strict=True):
         for number, axis in zip(numbers, line, strict=False):
-            image = pixels_of(images[number])
+            image = read(images[number])
             about = [points[number]] if truths is None else [points[number], truths[number]]
             title = f"{values[number]:.4f}"
             if names is not None:

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Int32
-from pliant.data.dataset import ImageSource, pixels_of
+from pliant.inputs import ImageSource, read
 from pliant.plots.axes import dots, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 
@@ -39,7 +39,7 @@ def plot_starts(
         len(images), len(starts), style.cell * len(starts), style.cell * len(images) + 0.4, style
     )
     for number, (source, line) in enumerate(zip(images, axes, strict=True)):
-        image = pixels_of(source)
+        image = read(source)
         shapes = [some[number] for some in starts.values()]
         known = [] if truths is None else [truths[number]]
         box = object_box(image, *shapes, *known)
@@ -99,7 +99,7 @@ def plot_exemplars(
     for axis in axes.flat:
         axis.set_axis_off()
     for number, source in enumerate(images):
-        image = pixels_of(source)
+        image = read(source)
         band, column = divmod(number, columns)
         about = [some[number] for some in points.values()] if truths is None else [truths[number]]
         box = object_box(image, *about)

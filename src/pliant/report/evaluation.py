@@ -9,7 +9,7 @@ import numpy as np
 
 from pliant import plots
 from pliant.arrays import Floats
-from pliant.data.dataset import ImageSource
+from pliant.inputs import ImageSource
 from pliant.metrics import BOUNDS, summarise
 from pliant.plots.errors import round_limit
 from pliant.plots.style import STYLE, Style

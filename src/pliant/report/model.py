@@ -37,7 +37,7 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
             Section(
                 "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
             ),
-            Section("Settings", [value_table(model.settings)]),
+            Section("Settings", [value_table(model.settings.to_dict())]),
             Section("Where it comes from", [value_table(model.provenance)]),
         ],
     )

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from pliant.arrays import Float64, Image
 from pliant.model import Model
+from pliant.settings import Detector, Finding
 from pliant.starts.boxes import centre_box
 from pliant.starts.detectors import (
     DETECTORS,
-    Detector,
     detected,
     find_detector,
 )
@@ -27,46 +28,48 @@ from pliant.starts.scan import (
     make_scan,
 )
 
-WAYS = ("auto", "detector", "placement", "scan", "centre")
-
 RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md."""
 
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
 
-_TRIES = 5
-"""Starts in an image, if not told otherwise: docs/starts.md has what more and fewer are worth."""
-
 FindStarts = Callable[[Image], Float64]
 """From an image to starts `(k, v, 2)` or one box `(4,)`; a ValueError says why there is none."""
 
 
-def find_starts(
-    model: Model,
-    way: str = "auto",
-    *,
-    detector: str | Detector | None = None,
-    tries: int = _TRIES,
-    every_box: bool = False,
-    fallback: str | None = None,
-    seed: int = 0,
-) -> FindStarts:
+def find_starts(model: Model, settings: Finding | str | None = None, **changes: Any) -> FindStarts:
     """A function that finds the starts in an image.
 
-    `auto` is the detector that the model learned about, else the placement in the training images if that is much
-    the same in all, else a scan. `detector` is the one that the model was trained with, if it has no name of its
-    own. Of the `tries`, the first is the most likely start, and the others are drawn about it by the learned
-    spread, from `seed`; a scan gives its best finds. Of a detector's boxes the first is taken, which for Haar's is
-    the largest, or `every_box`. `fallback` is another way, for images in which the detector finds nothing.
+    Parameters
+    ----------
+    model
+        What to look for. `auto` is the detector that it learned about, else the placement in its training images if
+        that is much the same in all, else a scan.
+    settings
+        How to look, `Finding()` if not given; a text is a way to start. Of the `tries`, the first is the most
+        likely start, and the others are drawn about it by the learned spread, from `seed`; a scan gives its best
+        finds. docs/starts.md has what more and fewer are worth. `detector` is the one that the model was trained
+        with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the largest.
+    **changes
+        Settings by their names, in place of those in `settings`.
+
+    Returns
+    -------
+    function
+        From an image to starts `(k, v, 2)`, or to one box `(4,)`; a ValueError says why there is none.
+
     """
-    if tries < 1:
-        raise ValueError(f"tries = {tries!r}: try at least one start.")
-    chosen = chosen_way(model, detector) if way == "auto" else way
-    if chosen not in WAYS:
-        raise ValueError(f"there is no way '{way}' to find a start. Known: {', '.join(WAYS)}.")
-    find = _find(model, chosen, detector, tries, every_box, seed)
-    otherwise = None if fallback is None else find_starts(model, fallback, tries=tries, seed=seed)
+    if isinstance(settings, str):
+        settings = Finding(start=settings)
+    settings = (settings or Finding()).changed(**changes)
+    if settings.start == "landmarks":
+        raise ValueError("start=landmarks: these are not looked for in an image; give them as starts.")
+    chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
+    find = _find(model, chosen, settings)
+    otherwise = None
+    if settings.fallback is not None:
+        otherwise = find_starts(model, settings.fallback, tries=settings.tries, seed=settings.seed)
 
     def checked(image: Image) -> Float64:
         height, width = image.shape[:2]
@@ -90,13 +93,22 @@ def chosen_way(model: Model, detector: str | Detector | None = None) -> str:
     return "placement" if usual is not None and usual.error_90 < RELIABLE else "scan"
 
 
-def _find(
-    model: Model, way: str, detector: str | Detector | None, tries: int, every_box: bool, seed: int
-) -> FindStarts:
-    mean = model.levels[-1].shape.mean
+def described_way(model: Model, settings: Finding) -> str:
+    """Where fits begin, in words: what `auto` stands for is said."""
+    if settings.start != "auto":
+        return settings.start
+    way = chosen_way(model, settings.detector)
+    known = next((p for p in model.placements if (p.reference == IMAGE) == (way == "placement")), None)
+    if known is None or way == "scan":
+        return f"{way}, chosen by auto"
+    return f"{way}, chosen by auto (starting error {known.error:.3f} in training, {known.error_90:.3f} for 9 of 10)"
+
+
+def _find(model: Model, way: str, settings: Finding) -> FindStarts:
+    tries, mean = settings.tries, model.levels[-1].shape.mean
     # The first is not moved. The others are the same for all images: one fit must not depend on another.
     moves = np.zeros((tries, 4))
-    moves[1::2] = np.random.default_rng(seed).normal(size=(tries // 2, 4))
+    moves[1::2] = np.random.default_rng(settings.seed).normal(size=(tries // 2, 4))
     # In pairs of opposites, so that a few do not all lean to one side.
     moves[2::2] = -moves[1 : tries - 1 : 2]
     if way == "centre":
@@ -110,13 +122,13 @@ def _find(
                 "this model does not know where the object usually is: train it again, or start with a scan."
             )
         return lambda image: np.array([placed(usual, image_box(image), mean, move) for move in moves])
-    name, run = _detector(model, detector)
+    name, run = _detector(model, settings.detector)
     relation = _known(model, name)
     if relation is None:
         raise ValueError(
             f"this model has not learned where the object is in the boxes of {name}: train it with that detector."
         )
-    return partial(_detect, name, run, relation, mean, moves, every_box)
+    return partial(_detect, name, run, relation, mean, moves, settings.every_box)
 
 
 def _detect(
@@ -147,7 +159,8 @@ def _detector(model: Model, detector: str | Detector | None) -> tuple[str, Detec
         )
     if learned[0] not in DETECTORS:
         raise ValueError(
-            f"this model was trained with the detector {learned[0]}: say where it is (--detector)."
+            f"this model was trained with the detector {learned[0]}: say where it is, as in "
+            "detector=file.py:function."
         )
     return learned[0], DETECTORS[learned[0]]
 

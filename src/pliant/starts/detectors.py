@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,8 @@ import cv2
 import numpy as np
 
 from pliant.appearance.tones import as_grey_bytes
-from pliant.arrays import Float64, Floats, Image
-
-Detector = Callable[[Image], Floats]
-"""From an image `(h, w)` or `(h, w, 3)` to boxes `(k, 4)`: left, top, right, bottom; none is `(0, 4)`."""
+from pliant.arrays import Float64, Image
+from pliant.settings import Detector
 
 _LONGEST = 320
 """Pixels of the longer side of the image that Haar's cascade looks at: a face may fill a tenth of that."""
@@ -80,7 +77,7 @@ DETECTORS: dict[str, Detector] = {"haar-face": haar_face}
 def find_detector(detector: str | Detector) -> tuple[str, Detector]:
     """A detector and its name; `module:function` and `file.py:function` are imported."""
     if not isinstance(detector, str):
-        return getattr(detector, "__name__", type(detector).__name__), detector
+        return str(detector_name(detector)), detector
     if detector in DETECTORS:
         return detector, DETECTORS[detector]
     module, colon, function = detector.rpartition(":")
@@ -90,6 +87,13 @@ def find_detector(detector: str | Detector) -> tuple[str, Detector]:
             "module:function or file.py:function."
         )
     return function, _imported(detector, module, function)
+
+
+def detector_name(detector: str | Detector | None) -> str | None:
+    """The name of a detector, without the place where it is defined."""
+    if detector is None or isinstance(detector, str):
+        return None if detector is None else detector.rpartition(":")[2]
+    return getattr(detector, "__name__", type(detector).__name__)
 
 
 def detected(name: str, detector: Detector, image: Image) -> Float64:

@@ -9,7 +9,8 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.dataset import Sample
-from pliant.starts.detectors import Detector, detected, find_detector, haar_face, largest_face
+from pliant.settings import Detector
+from pliant.starts.detectors import detected, find_detector, haar_face, largest_face
 from pliant.starts.placement import IMAGE, LOST, Placement, image_box, learn_placement
 
 _LEARNED_FROM = 100

@@ -13,14 +13,13 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from pliant.arrays import Float64, Image
+from pliant.batch import fit_all
+from pliant.building.build import build_model
 from pliant.data.addresses import Source
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
-from pliant.fitting.fitter import (
-    fit_all,
-    make_fitter,
-)
+from pliant.fitting.fitter import make_fitter
 from pliant.fitting.result import FitResult
 from pliant.metrics import normalised_error
 from pliant.model import Model
@@ -29,7 +28,6 @@ from pliant.progress import Progress
 from pliant.settings import DEFAULT_ALGORITHM
 from pliant.shape import align, shape_size
 from pliant.starts.noise import perturbed
-from pliant.training import train
 from pliant.trust.confidence import (
     Confidence,
     Evidence,
@@ -69,8 +67,6 @@ def calibrate(
     images: int = 120,
     algorithm: str = DEFAULT_ALGORITHM,
     seed: int = 0,
-    skip_invalid: bool = False,
-    memory_gb: float = 2.0,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Model:
@@ -78,7 +74,7 @@ def calibrate(
 
     `dataset` is what the model was trained on. Parts of it are held out, models of the rest are trained with the
     same settings and fitted to up to `images` held-out images, from four random starts each. Samples of one group
-    are held out together. `skip_invalid` and `memory_gb` are those of `train`. What is learned holds for every
+    are held out together. What is learned holds for every
     algorithm, because the evidence does not depend on it.
     """
     dataset = as_dataset(dataset)
@@ -94,33 +90,24 @@ def calibrate(
     with Progress(progress) as bar:
         advance = bar.start("held-out images", images)
         for rest, held in parts:
-            partial = _trained_like(model, rest, skip_invalid, memory_gb, jobs)
+            partial = _trained_like(model, rest, jobs)
             judged += _judge(partial, held[: -(-images // len(parts))], algorithm, seed, jobs, advance)
     if len(judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
 
-def _trained_like(
-    model: Model, dataset: Dataset, skip_invalid: bool, memory_gb: float, jobs: int | None
-) -> Model:
+def _trained_like(model: Model, dataset: Dataset, jobs: int | None) -> Model:
     finest = model.levels[-1]
     mesh = finest.motion.frame.triangles
-    # A mesh that was found for one mean may be degenerate on another; only the user's own is kept.
+    # A mesh that was found for one mean may be degenerate on another; only the user's own is kept. Files of pliant
+    # 0.1 do not say whose it is.
     own = not np.array_equal(mesh, delaunay(finest.shape.mean))
+    settings = model.settings.changed(triangles=mesh if own else None, detector=None)
     with warnings.catch_warnings():
         # Said when the model itself was trained.
         warnings.simplefilter("ignore", SamplesLeftOut)
-        return train(
-            dataset,
-            **model.settings,
-            triangles=mesh if own else None,
-            detector=None,
-            skip_invalid=skip_invalid,
-            memory_gb=memory_gb,
-            jobs=jobs,
-            progress=False,
-        )
+        return build_model(dataset, settings, jobs=jobs, progress=False)
 
 
 def _judge(

@@ -1,15 +1,31 @@
-"""What a user may give for images and starts: one or many."""
+"""What a user may give for images and starts: one or many, as files, samples, arrays or functions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pliant.arrays import Floats, Image
 from pliant.data.dataset import Sample
+from pliant.data.images import as_image, read_image
+
+ImageSource = Image | Path | str | Sample
+
+StartSource = Floats | Callable[[Image], Floats]
+"""A shape `(v, 2)`, a box `(4,)`, several of either, or a function that finds them in the image."""
+
+
+def read(source: ImageSource) -> Image:
+    """The pixels of an image given as an array, a file or a sample."""
+    if isinstance(source, Sample):
+        return source.image()
+    if isinstance(source, (str, Path)):
+        return read_image(source)
+    return as_image(source)
 
 
 def is_one_image(images: Any) -> bool:

@@ -1,0 +1,192 @@
+"""From annotated images to a model, in one pass over the images and bounded memory."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from pliant.appearance.features import Feature, find_feature
+from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
+from pliant.appearance.texture import Texture
+from pliant.building.vectors import Sampling, all_vectors, blank_level
+from pliant.data.dataset import Dataset, mirrored_points
+from pliant.data.validation import Validated, usable
+from pliant.kernels.cpu import basis_slopes
+from pliant.level import Level
+from pliant.model import Model
+from pliant.motion import PiecewiseAffine, checked_triangles, delaunay
+from pliant.pca import PCA, Accumulator
+from pliant.progress import Progress
+from pliant.settings import Training
+from pliant.shape import ShapeModel, train_shape_model
+from pliant.shape.missing import complete
+from pliant.shape.symmetry import find_mirror, mirror_of_pairs
+from pliant.starts.detectors import detector_name
+from pliant.starts.learning import learn_placements
+from pliant.threads import cores
+from pliant.version import __version__
+
+_TEXTURE_VARIANCE = 0.95
+
+
+def build_model(
+    dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+) -> Model:
+    """A model of the object in `dataset`; nothing is known yet about how far its fits can be trusted.
+
+    Samples are kept in at most `memory_gb` gigabytes: if they do not fit, principal components are streamed.
+    """
+    feature = _feature(settings)
+    workers = jobs or cores()
+    with Progress(progress) as bar:
+        step = bar.start("checking samples", len(dataset))
+        valid = usable(
+            dataset, settings.skip_invalid, workers, step, allow_missing=settings.missing == "complete"
+        )
+        if len(valid.dataset) < 2:
+            raise ValueError(
+                f"a model needs at least two usable samples, and there are {len(valid.dataset)}."
+            )
+        completed = int(np.sum(np.isnan(valid.points[:, :, 0])))
+        valid = replace(valid, points=complete(valid.points))
+        seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
+        shape = train_shape_model(seen.points, settings.size)
+        placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, workers)
+        sampling = _sampling(settings, shape, feature, channels=3 if valid.colour else 1)
+        appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
+        levels = _levels(settings, sampling, appearances, workers, bar)
+    provenance = {
+        **_provenance(),
+        "source": dataset.source,
+        "samples": len(valid.dataset),
+        "left_out": len(dataset) - len(valid.dataset),
+        "mirrored": len(seen.dataset) - len(valid.dataset),
+        "completed_landmarks": completed,
+        "more_than_8_bits": valid.deep,
+        "principal_components": "exact" if exact else "streamed",
+        "licence": settings.licence,
+    }
+    return Model(
+        levels=levels,
+        texture=Texture(sampling.drawn.frame, sampling.channels, texture),
+        # The name alone: where a detector's file lies is nobody's business whom the model is passed on to.
+        settings=replace(settings, detector=detector_name(settings.detector)),
+        provenance=provenance,
+        placements=placements,
+        landmark_names=valid.names,
+    )
+
+
+def _feature(settings: Training) -> Feature:
+    feature = find_feature(settings.features)
+    if settings.colour and not feature.colour:
+        raise ValueError(
+            f"the feature '{feature.name}' sees grey alone: train in colour with gradient, igo or dsift, or with "
+            "one of your own that was registered with colour=True."
+        )
+    return feature
+
+
+def _sampling(settings: Training, shape: ShapeModel, feature: Feature, channels: int) -> Sampling:
+    """What to take from every image, on a mesh of the mean shape or of the user's own triangles."""
+    own = settings.triangles
+    mesh = delaunay(shape.mean) if own is None else checked_triangles(shape.mean, own)
+    blanks = tuple(
+        blank_level(shape.truncated(_as_pca(modes)), scale, mesh, settings.motion)
+        for scale, modes in zip(settings.scales, settings.per_level(settings.shape_modes), strict=True)
+    )
+    small = min(1.0, LARGEST_TEXTURE / settings.size)
+    drawn = PiecewiseAffine(blank_level(shape, small, mesh, "piecewise-affine").motion.frame)
+    return Sampling(blanks, feature, settings.colour, drawn, channels)
+
+
+def _components(
+    settings: Training, sampling: Sampling, seen: Validated, workers: int, bar: Progress
+) -> tuple[list[PCA], PCA, bool]:
+    """Principal components of the levels' features and of the texture, and whether they are exact."""
+    collected = _accumulators(sampling.dimensions, len(seen.dataset), settings.memory_gb)
+    step = bar.start("sampling images", len(seen.dataset))
+    for vectors in all_vectors(sampling, seen, workers):
+        for accumulator, vector in zip(collected, vectors, strict=True):
+            accumulator.add(vector)
+        step()
+    exact = collected[0].exact
+    step = bar.start("principal components", len(collected))
+    components: list[PCA] = []
+    for modes in (*settings.per_level(settings.appearance_modes), _TEXTURE_VARIANCE):
+        # Popped, so that a buffer as large as all the images is gone before the next is worked on.
+        components.append(collected.pop(0).finish(_as_pca(modes)))
+        step()
+    *appearances, texture = components
+    return appearances, texture, exact
+
+
+def _levels(
+    settings: Training, sampling: Sampling, appearances: Sequence[PCA], workers: int, bar: Progress
+) -> tuple[Level, ...]:
+    step = bar.start("slopes of the basis", len(appearances))
+    levels = []
+    for blank, appearance in zip(sampling.blanks, appearances, strict=True):
+        level = Level(
+            blank.scale,
+            blank.shape,
+            blank.motion,
+            settings.features,
+            sampling.feature.channels,
+            appearance,
+            settings.colour,
+        )
+        if isinstance(level.motion, PiecewiseAffine):
+            level = level.with_basis_slopes(basis_slopes(level, workers))
+        levels.append(level)
+        step()
+    return tuple(levels)
+
+
+def _provenance() -> dict[str, Any]:
+    return {
+        "pliant": __version__,
+        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
+        "python": platform.python_version(),
+    }
+
+
+def _as_pca(modes: int | float | str) -> int | float:
+    """Modes as principal components have them: all of them are all of the variance."""
+    return 1.0 if isinstance(modes, str) else modes
+
+
+def _with_mirrored(valid: Validated, mirror: bool | Sequence[Sequence[int]]) -> Validated:
+    """The samples, and after them the same in a mirror."""
+    if isinstance(mirror, bool):
+        permutation = find_mirror(valid.points)
+    else:
+        permutation = mirror_of_pairs(mirror, valid.points.shape[1])
+    copies = tuple(sample.mirrored(permutation.tolist()) for sample in valid.dataset)
+    points = [
+        mirrored_points(points, size[0], permutation.tolist())
+        for points, size in zip(valid.points, valid.sizes, strict=True)
+    ]
+    return replace(
+        valid,
+        dataset=Dataset(valid.dataset.samples + copies, valid.dataset.source),
+        points=np.concatenate([valid.points, points]),
+        sizes=valid.sizes * 2,
+    )
+
+
+def _accumulators(dimensions: Sequence[int], samples: int, memory_gb: float) -> list[Accumulator]:
+    """As many rows as there are samples, if they fit; at the least, enough to stream through."""
+    row_bytes = 4 * sum(dimensions)
+    affordable = int(memory_gb * 1e9 / row_bytes)
+    if affordable < 32:
+        raise ValueError(
+            f"memory_gb={memory_gb:g} holds {affordable} samples of this size, and 32 are the least that "
+            f"principal components can be streamed through: give at least {32 * row_bytes / 1e9:.2g}."
+        )
+    return [Accumulator(dimension, min(samples + 1, affordable)) for dimension in dimensions]

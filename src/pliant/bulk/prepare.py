@@ -1,0 +1,90 @@
+"""What a run needs before it begins: a fitter, the way to its starts, and all that decides its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pliant.arrays import Floats, Image
+from pliant.batch import Rescan, rescan_of
+from pliant.bulk.files import Task, fingerprint
+from pliant.fitting.fitter import Fitter, make_fitter
+from pliant.model import Model, load
+from pliant.settings import Fitting
+from pliant.starts.choice import described_way, find_starts
+from pliant.starts.known import boxes_in, known_landmarks
+from pliant.version import __version__
+
+Where = Callable[[str, Image], Floats]
+"""From an image's name and pixels to its start. Threads call it side by side."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A task with what does it."""
+
+    task: Task
+    fitter: Fitter
+    where: Where
+    rescan: Rescan | None
+
+
+def prepare(
+    model: Path,
+    images: Sequence[str],
+    output: Path,
+    settings: Fitting,
+    *,
+    boxes: Path | None = None,
+    jobs: int | None = None,
+    **written: Any,
+) -> Prepared:
+    """A run of a model file on images by their names, to a folder; `written` are the other fields of `Task`.
+
+    `boxes` is a table that says where the object is, in place of `settings.start`.
+    """
+    if boxes is not None and settings.start != "auto":
+        raise ValueError(
+            f"boxes={boxes} and start={settings.start} both say where to start: give one of them."
+        )
+    loaded = load(model)
+    if written.get("flag_below") is not None and loaded.confidence is None:
+        raise ValueError(
+            f"flag_below={written['flag_below']}: {model} knows no confidence: train it with it."
+        )
+    where = starts_by_name(loaded, settings, boxes)
+    fitter = make_fitter(loaded, settings, jobs=jobs, trace=False)
+    bound = {"bound": written["bound"]} if "bound" in written else {}
+    rescan = None if boxes is not None else rescan_of(loaded, settings, **bound)
+    decisive = {
+        **settings.to_dict(),
+        "model": f"{model.name} with the fingerprint {fingerprint(model)}",
+        "start": described_way(loaded, settings)
+        if boxes is None
+        else f"boxes with the fingerprint {fingerprint(boxes)}",
+        "rescan_below": 0.0 if rescan is None else rescan.below,
+        "algorithm": str(fitter.algorithm),
+        "iterations": fitter.iterations,
+        "pliant": __version__,
+    }
+    return Prepared(Task(images, output, decisive, **written), fitter, where, rescan)
+
+
+def starts_by_name(model: Model, settings: Fitting, boxes: Path | None) -> Where:
+    """The function that gives the start of an image by its name: a box, a shape, or several to choose from."""
+    if boxes is not None:
+        known = boxes_in(boxes)
+        return lambda name, image: known(name)
+    if settings.start == "landmarks":
+        return known_landmarks
+    find = find_starts(model, settings)
+
+    def named(name: str, image: Image) -> Floats:
+        try:
+            return find(image)
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
+
+    return named

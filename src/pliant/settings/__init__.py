@@ -1,0 +1,310 @@
+"""Settings: one frozen value for each task, and the only place where a setting is named.
+
+A setting has its default, its check and its help here. `train`, `fit`, `evaluate` and `track` take these values,
+model files and experiments keep them, and options of commands are made from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
+
+from pliant.settings.declaring import Settings, setting, shown
+from pliant.settings.kinds import (
+    ALL,
+    Kind,
+    choice,
+    flag,
+    modes,
+    number,
+    numbers_of_landmarks,
+    optional,
+    several,
+    text,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from pliant.arrays import Floats, Image
+
+SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
+"""Pixels that an object may measure in a model."""
+
+MOTION_MODELS = ("piecewise-affine", "thin-plate-spline")
+DEVICES = ("cpu", "reference")
+WAYS = ("auto", "detector", "placement", "scan", "centre", "landmarks")
+"""Ways of finding where to start."""
+
+DEFAULT_ALGORITHM = "ssd:map-asy:0.2-gn-sch"
+"""Chosen on images held out of the training sets: docs/results."""
+
+Modes = int | float | str
+"""A count of modes (int), the share of the variance that they must explain (float below 1), or "all"."""
+
+Detector = Callable[["Image"], "Floats"]
+"""From an image `(h, w)` or `(h, w, 3)` to boxes `(k, 4)`: left, top, right, bottom; none is `(0, 4)`."""
+
+Value = TypeVar("Value")
+
+_MODES = several(
+    modes(),
+    f"a count of modes (12), a share of the variance below 1 (0.75) or '{ALL}', one each or one for all",
+)
+_PAIRS = numbers_of_landmarks(2, "true, false, or pairs of landmark numbers, from 0")
+_DETECTOR = optional(
+    Kind(lambda value: value if callable(value) else text("a name or a function").check(value))
+)
+_ALGORITHM = Kind(str, metavar="<name>")
+_SHARE = number(above=0, most=1, what="a share above 0 and up to 1")
+_PROBABILITY = number(0, 1, what="a probability from 0 to 1")
+
+
+@dataclass(frozen=True)
+class Training(Settings):
+    """What a model is trained with; `train` takes it, and the model's file keeps it.
+
+    Of `scales`, `shape_modes` and `appearance_modes`, the values are those of the levels from coarse to fine; one
+    value alone is for all levels. Modes are a count (12), a share of the variance (0.75) or "all".
+
+    >>> Training(size=100, shape_modes=(3, 0.95)).shape_modes
+    (3, 0.95)
+    """
+
+    TABLE: ClassVar[str] = "train"
+
+    size: float = setting(
+        150.0,
+        number(
+            SMALLEST_SIZE, LARGEST_SIZE, what=f"a number of pixels from {SMALLEST_SIZE:g} to {LARGEST_SIZE:g}"
+        ),
+        "Size of the object at scale 1, in pixels: the mean of the height and the width of its landmarks.",
+    )
+    scales: tuple[float, ...] = setting(
+        (0.5, 1.0),
+        several(number(above=0, most=1), "scales from coarse to fine, above 0 and up to 1"),
+        "Levels from coarse to fine.",
+    )
+    shape_modes: tuple[Modes, ...] = setting(
+        (3, 12),
+        _MODES,
+        "Modes of shape a level: counts (12), shares of the variance (0.75), or all.",
+    )
+    appearance_modes: tuple[Modes, ...] = setting(
+        (0.75,),
+        _MODES,
+        "Modes of appearance a level: counts (12), shares of the variance (0.75), or all.",
+    )
+    features: str = setting("dsift", text("a name"), "intensity, normalized, gradient, igo or dsift.")
+    colour: bool = setting(
+        False,
+        flag(),
+        "Let features see colour, in as many channels: for objects that colour tells from their surroundings "
+        "(gradient, igo, dsift).",
+    )
+    motion: str = setting("piecewise-affine", choice(*MOTION_MODELS), "How pixels move with the landmarks.")
+    triangles: tuple[tuple[int, ...], ...] | None = setting(
+        None,
+        optional(numbers_of_landmarks(3, "rows of three landmark numbers, from 0")),
+        "Text file with three landmark numbers a line, from 0; otherwise the mean shape is triangulated.",
+    )
+    mirror: bool | tuple[tuple[int, ...], ...] = setting(
+        False,
+        Kind(
+            lambda value: (
+                value
+                if isinstance(value, bool)
+                else numbers_of_landmarks(2, "true, false, or pairs of landmark numbers, from 0").check(value)
+            )
+        ),
+        "Add mirrored copies; finds which landmarks change places.",
+    )
+    missing: Literal["refuse", "complete"] = setting(
+        "refuse",
+        choice("refuse", "complete"),
+        "Samples that lack landmarks: refuse them, or complete them from the others.",
+    )
+    skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and say which.")
+    detector: str | Detector | None = setting(
+        "auto",
+        _DETECTOR,
+        "Learn where the object is in a detector's boxes: haar-face, your own as file.py:function, none, or auto, "
+        "which is haar-face if it finds the object. Your own is run: that file may do whatever you may.",
+    )
+    confidence: bool = setting(
+        True,
+        flag(),
+        "Learn, from fits of held-out samples, how far fits of this model can be trusted; it takes a few times as "
+        "long as training.",
+    )
+    memory_gb: float = setting(
+        2.0,
+        number(above=0, what="a number of gigabytes"),
+        "Gigabytes for samples; beyond that they are streamed.",
+    )
+    licence: str = setting("", text(), "A note on the data's licence, kept in the file.")
+    seed: int = setting(0, whole(0), "Another seed draws other numbers.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if list(self.scales) != sorted(set(self.scales)):
+            raise ValueError(f"scales={shown(self.scales)}: they must rise from coarse to fine.")
+        for name in ("shape_modes", "appearance_modes"):
+            values = getattr(self, name)
+            if len(values) not in (1, len(self.scales)):
+                raise ValueError(
+                    f"{name}={shown(values)}: these are {len(values)} values for {len(self.scales)} scales; give "
+                    "one for all, or one each."
+                )
+
+    def per_level(self, values: Sequence[Value]) -> tuple[Value, ...]:
+        """One value for each level."""
+        return tuple(values) * (1 if len(values) == len(self.scales) else len(self.scales))
+
+
+@dataclass(frozen=True)
+class Stopping(Settings):
+    """When to stop, beside the number of iterations."""
+
+    tolerance: float = setting(
+        0.01, number(0), "A fit has converged when no landmark moves farther, in pixels of the level."
+    )
+    patience: int | None = setting(
+        None, optional(whole(1)), "Iterations without a better cost after which to stop; never, if not given."
+    )
+    ellipsoid: float = setting(
+        3.0,
+        number(above=0, what="a number above 0"),
+        "A shape is implausible beyond this Mahalanobis distance from the mean, per root of the number of modes.",
+    )
+    clamp: bool = setting(False, flag(), "Pull shapes back onto that ellipsoid at every iteration.")
+
+
+@dataclass(frozen=True)
+class Finding(Settings):
+    """Where fits begin in images that nobody has annotated; `find_starts` takes it."""
+
+    start: str = setting(
+        "auto",
+        choice(*WAYS),
+        "Where fits begin. auto: the detector that the model was trained with, else the usual place in the "
+        "training images, else a scan of the image. centre: the mean shape in the middle, filling 60 % of the "
+        "smaller side. landmarks: the landmarks that the image has already.",
+    )
+    tries: int = setting(5, whole(1), "Starts tried in each image, of which the best fit is kept.")
+    detector: str | Detector | None = setting(
+        None,
+        _DETECTOR,
+        "The detector: haar-face, or your own as file.py:function or module:function, the same as in training. "
+        "Your own is run: that file may do whatever you may.",
+    )
+    every_box: bool = setting(False, flag(), "Try all boxes of the detector, not only its first.")
+    fallback: str | None = setting(
+        None,
+        optional(choice("placement", "scan", "centre")),
+        "What to do where the detector finds nothing; else the image fails.",
+    )
+    seed: int = setting(0, whole(0), "Another seed draws other numbers.")
+
+
+@dataclass(frozen=True)
+class Fitting(Finding):
+    """How images are fitted; `fit` and `evaluate` take it.
+
+    >>> Fitting(algorithm="po-asy-gn", iterations=20).iterations
+    (20,)
+    """
+
+    TABLE: ClassVar[str] = "fit"
+
+    rescan_below: float = setting(
+        0.5,
+        _PROBABILITY,
+        "With start auto: scan the image where the fit has less confidence than this or nothing was found, and "
+        "keep the better of the two. 0: never.",
+    )
+    algorithm: str = setting(DEFAULT_ALGORITHM, _ALGORITHM, "An algorithm's name: docs/algorithms.md.")
+    iterations: tuple[int, ...] | None = setting(
+        None,
+        optional(
+            several(whole(1), "a whole number from 1 for each level, from coarse to fine, or one for all")
+        ),
+        "Most iterations a level, coarse to fine; 24,16 for two levels if not given.",
+    )
+    sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
+    stopping: Stopping = field(default_factory=Stopping)
+    order: Literal["exact", "first-order"] = setting(
+        "exact", choice("exact", "first-order"), "How warps are composed."
+    )
+    device: str = setting("cpu", choice(*DEVICES), "What computes: cpu, or reference (slow, for checks).")
+
+    def iterations_of(self, levels: int) -> tuple[int, ...]:
+        """The most iterations at each of so many levels; 24 and 16 for two, as in the paper."""
+        counts = self.iterations or ((24, 16) if levels == 2 else (20,))
+        if len(counts) not in (1, levels):
+            raise ValueError(
+                f"iterations={shown(counts)}: the model has {levels} levels; give one number for all, or one each."
+            )
+        return counts * (1 if len(counts) == levels else levels)
+
+
+@dataclass(frozen=True)
+class Evaluating(Settings):
+    """What fits are judged from; `evaluate` takes it beside the settings of the fits."""
+
+    TABLE: ClassVar[str] = "evaluate"
+
+    start: str = setting(
+        "noise",
+        choice("noise", *WAYS[:-1]),
+        "noise: the landmarks, moved at random. The others do not look at landmarks: the images in which the "
+        "object was not found are counted separately.",
+    )
+    noise: float = setting(
+        0.05,
+        number(0, below=1, what="a number from 0 and below 1"),
+        "How far off the random starts are; the paper has 0.05.",
+    )
+    starts: int = setting(3, whole(1), "Random starts for each image, a fit each.")
+    points: str = setting(
+        "all", text(), "Landmarks that count: all, interior49, or ranges such as 17-59,61-63."
+    )
+    skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and say which.")
+
+
+@dataclass(frozen=True)
+class Limits(Settings):
+    """When a fit is not believed while it is tracked.
+
+    At a restart, a mismatch is also compared with those of the last `memory` frames that were believed; after as
+    many lost frames these count no more, so that the object may come back in another light.
+    """
+
+    mismatch: float = setting(0.7, number(0), "Not believed above this mismatch of image and model.")
+    confidence: float = setting(
+        0.8,
+        _PROBABILITY,
+        "Believed all the same with this confidence that the error is below 0.05, if the model was calibrated.",
+    )
+    rise: float = setting(
+        1.35, number(0), "Not believed above so many times the median mismatch of the last frames."
+    )
+    growth: float = setting(
+        1.25,
+        number(1, what="a factor from 1"),
+        "Not believed if the size changed by more than this from frame to frame.",
+    )
+    memory: int = setting(250, whole(1), "Frames that are remembered at a restart.")
+
+
+@dataclass(frozen=True)
+class Tracking(Finding):
+    """How an object is followed through a video; `track` takes it."""
+
+    TABLE: ClassVar[str] = "track"
+
+    algorithm: str = setting(DEFAULT_ALGORITHM, _ALGORITHM, "An algorithm's name: docs/algorithms.md.")
+    iterations: int = setting(4, whole(1), "Most iterations from frame to frame.")
+    sampling: float = setting(0.25, _SHARE, "Share of the pixels to look at.")
+    look_every: int = setting(1, whole(1), "While the object is lost, look for it in every N-th frame.")
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,188 @@
+"""How settings are declared, checked, changed, and written as plain values for JSON, TOML and command lines."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from pliant.settings.kinds import ALL, Kind
+
+Value = TypeVar("Value")
+
+
+def setting(default: Value, kind: Kind, help: str) -> Value:
+    """A field of settings: its default, what it may be, and what it does."""
+    return field(default=default, metadata={"kind": kind, "help": help})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all settings share: checks, changes, and a plain form for JSON and TOML."""
+
+    TABLE: ClassVar[str] = ""
+    """The table of a TOML file that has these settings, if there is one."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            object.__setattr__(self, one.name, _checked(one, getattr(self, one.name)))
+
+    def changed(self, **changes: Any) -> Self:
+        """The same settings but for some, given by their names."""
+        known = {one.name for one in fields(self)}
+        for name in changes:
+            if name not in known:
+                raise TypeError(f"there is no setting '{name}'.{_nearest(name, known)}")
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values that JSON and TOML have; those of settings within settings have the name of both."""
+        return {
+            name: _plain(value)
+            for name, value, default in _leaves(self)
+            if value is not None or default is not None
+        }
+
+    @classmethod
+    def from_dict(cls, plain: Mapping[str, Any], *, ignore_unknown: bool = False) -> Self:
+        """The settings that `to_dict` was made of; what is missing has its default.
+
+        Names of pliant 0.1 are known. Others are refused, or left out with `ignore_unknown`.
+        """
+        given: dict[str, Any] = {}
+        nested: dict[str, dict[str, Any]] = {}
+        known = {name for name, _, _ in _leaves(cls())}
+        for key, value in plain.items():
+            name, value = as_named_now(key.replace("-", "_"), value)
+            if name not in known:
+                if ignore_unknown:
+                    continue
+                raise ValueError(f"there is no setting '{key}'.{_nearest(name, known)}")
+            outer, _, inner = name.partition("_")
+            if name not in {one.name for one in fields(cls)}:
+                nested.setdefault(outer, {})[inner] = value
+            else:
+                given[name] = value
+        for outer, values in nested.items():
+            given[outer] = replace(getattr(cls(), outer), **values)
+        return cls(**given)
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """The settings in a TOML file, such as the one that `pliant train` writes beside a model.
+
+        They stand in the table that is named after the command; what else the command keeps there is left out.
+        """
+        table = read_table(Path(path), cls.TABLE)
+        known = {name for name, _, _ in _leaves(cls())}
+        kept = {
+            key: value for key, value in table.items() if as_named_now(key.replace("-", "_"), 0)[0] in known
+        }
+        try:
+            return cls.from_dict(kept)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+
+    def save(self, path: Path | str) -> None:
+        """Write a TOML file that `load`, and a command with `--settings`, reads."""
+        Path(path).write_text(as_toml({self.TABLE: self.to_dict()}), encoding="utf-8")
+
+
+def read_table(path: Path, name: str) -> dict[str, Any]:
+    """The table of this name in a TOML file."""
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"{path}: there is no such file.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: this is not a TOML file ({error}).") from None
+    table = content.get(name, {})
+    if not isinstance(table, dict) or not table:
+        raise ValueError(f"{path}: there is no table [{name}] in this file.")
+    return table
+
+
+def as_toml(tables: Mapping[str, Mapping[str, Any]], note: str = "") -> str:
+    """Tables of plain values as TOML; what is None is left out."""
+    lines = [f"# {note}", ""] if note else []
+    for name, table in tables.items():
+        lines.append(f"[{name}]")
+        lines += [
+            f"{key.replace('_', '-')} = {_toml(value)}" for key, value in table.items() if value is not None
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def options(settings: Settings) -> Iterator[tuple[str, Any, Kind, str]]:
+    """Name, value, kind and help of every setting; those of settings within settings have the name of both."""
+    for one in fields(settings):
+        value = getattr(settings, one.name)
+        if isinstance(value, Settings):
+            for name, inner, kind, help in options(value):
+                yield f"{one.name}_{name}", inner, kind, help
+        else:
+            yield one.name, value, one.metadata["kind"], one.metadata["help"]
+
+
+def _leaves(settings: Settings) -> Iterator[tuple[str, Any, Any]]:
+    """Name, value and default of every setting."""
+    defaults = {name: value for name, value, _, _ in options(type(settings)())}
+    for name, value, _, _ in options(settings):
+        yield name, value, defaults[name]
+
+
+def _checked(one: Field[Any], value: Any) -> Any:
+    if "kind" not in one.metadata:
+        if not isinstance(value, Settings) or type(value).__name__ != one.type:
+            raise ValueError(f"{one.name}={shown(value)}: it must be {one.type}(...).")
+        return value
+    try:
+        return one.metadata["kind"].check(value)
+    except ValueError as error:
+        raise ValueError(f"{one.name}={shown(value)}: {error}") from None
+
+
+def shown(value: Any) -> str:
+    """A value as a person would type it."""
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(shown, value))
+    return str(value)
+
+
+def _nearest(name: str, known: set[str]) -> str:
+    near = get_close_matches(name, known, n=1)
+    return f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(known))}."
+
+
+_FORMER = {"appearance_variance": "appearance_modes"}
+"""What settings were called in pliant 0.1."""
+
+
+def as_named_now(name: str, value: Any) -> tuple[str, Any]:
+    """A setting under its present name. In 0.1, 1.0 was all of the variance."""
+    if name not in _FORMER:
+        return name, value
+    several = value if isinstance(value, (list, tuple)) else [value]
+    return _FORMER[name], [ALL if isinstance(one, float) and one == 1 else one for one in several]
+
+
+def _plain(value: Any) -> Any:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return getattr(value, "__name__", type(value).__name__) if callable(value) else value
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, (bool, int, float)):
+        return json.dumps(value)
+    # A JSON string is a TOML string as well, but for the one character that JSON leaves bare.
+    return json.dumps(str(value)).replace("\x7f", "\\u007f")
