@@ -63,16 +63,31 @@ def real_path(path: Path | str) -> Path:
 
 
 @contextmanager
-def replaced(path: Path) -> Iterator[Path]:
+def replaced(path: Path, *, alone: bool = False) -> Iterator[Path]:
     """Where to write a new file, which takes the place of `path` in one step when the block ends.
 
     What was there stays until all bytes of the new one are on the disk; on any error it stays for good, and nothing
     is left of the new one. That has the same name, as some formats write their file's name into it, in a hidden
     folder of its own beside `path`.
+
+    `alone` says that nobody else writes this file now. The new one is then called `.part-` and the name, so that
+    what a killed process left is written over by the next.
     """
+    if alone:
+        partial = path.with_name(f".part-{path.name}")
+        try:
+            yield partial
+            _put(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        return
     with TemporaryDirectory(dir=path.parent, prefix=".writing-") as passing:
-        partial = Path(passing) / path.name
-        yield partial
-        with open(partial, "rb+") as file:
-            os.fsync(file.fileno())
-        os.replace(partial, path)
+        yield (partial := Path(passing) / path.name)
+        _put(partial, path)
+
+
+def _put(partial: Path, path: Path) -> None:
+    with open(partial, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)
