@@ -9,13 +9,13 @@ import sys
 import pytest
 
 import pliant
+from pliant.container import ModelFileError
 from pliant.data.formats import read_annotations
 from pliant.data.images import ImageError, image_size, read_image
 from pliant.data.manifest import read_boxes
 from pliant.data.sources import find_images
 from pliant.data.video import read_video
 from pliant.files import IrregularFile, open_plain, real_path, replaced, require_plain
-from pliant.store import ModelFileError
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ LAYERS = [
     {"metrics", "starts.placement"},
     {"motion"},
     {"shape"},
-    {"pca", "progress", "threads", "trust.confidence", "settings"},
+    {"container", "pca", "progress", "threads", "trust.confidence", "settings"},
     {"arrays", "compiled", "files", "terminal", "version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
     from pliant.batch import fit
+    from pliant.container import ModelFileError
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
     from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
     from pliant.data.images import read_image
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from pliant.model import Model, load
     from pliant.settings import Evaluating, Finding, Fitting, Limits, Stopping, Tracking, Training
     from pliant.starts.choice import find_starts
-    from pliant.store import ModelFileError
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
     from pliant.training import NotCalibrated, train
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "pliant.appearance.features": ("register_feature",),
     "pliant.batch": ("fit",),
+    "pliant.container": ("ModelFileError",),
     "pliant.data.dataset": (
         "Dataset",
         "Sample",
@@ -100,7 +101,6 @@ _NAMES = {
         "Training",
     ),
     "pliant.starts.choice": ("find_starts",),
-    "pliant.store": ("ModelFileError",),
     "pliant.table": ("read_fits",),
     "pliant.tracking": (
         "read_video",

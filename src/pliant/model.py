@@ -13,6 +13,7 @@ from pliant import store
 from pliant.appearance.texture import Texture
 from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image
 from pliant.consistency import check_model
+from pliant.container import refused
 from pliant.level import Level
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
@@ -63,7 +64,7 @@ class Model(Concise):
 
     def save(self, path: Path | str) -> None:
         """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all."""
-        store.save(self, path)
+        store.save(self, Path(path))
 
     def draw(
         self,
@@ -100,7 +101,7 @@ class Model(Concise):
 
 def load(path: Path | str) -> Model:
     """The model in a file, read whole and checked; a ModelFileError says why it cannot be."""
-    with store.refusing(Path(path)):
+    with refused(Path(path)):
         model = Model(**store.read(Path(path)))
         check_model(model)
     return model
