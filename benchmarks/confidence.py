@@ -37,7 +37,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         if options.model is None:
             faces = data.faces(Path(scratch) / "train")
-            model = pliant.calibrate(pliant.train(faces, confidence=False), faces)
+            model = pliant.train(faces)
         else:
             model = pliant.load(options.model)
         (folder,) = data.folders("lfpw/testset", synthetic_count=60, scratch=Path(scratch) / "test")

@@ -132,7 +132,10 @@ def _fitters(model: pliant.Model, algorithms: list[str]) -> list[Fitter]:
                 trace=False,
                 confidence=False,
             )
-            fitters += [_alike(first, iterations=iterations) for iterations in _ITERATIONS]
+            fitters += [
+                _alike(first, settings=first.settings.changed(iterations=iterations))
+                for iterations in _ITERATIONS
+            ]
     return fitters
 
 
@@ -145,7 +148,7 @@ def _alike(fitter: Fitter, **changes: Any) -> Fitter:
 
 
 def _described(fitter: Fitter, paper: Paper | None) -> Row:
-    key = (str(fitter.algorithm), round(100 * fitter.sampling), sum(fitter.iterations))
+    key = (str(fitter.algorithm), round(100 * fitter.settings.sampling), sum(fitter.iterations))
     row = dict(zip(("algorithm", "sampling_percent", "iterations"), key, strict=True))
     return row if paper is None else row | {"paper_ms": paper.get(key)}
 

@@ -75,7 +75,7 @@ def _trained() -> pliant.Model:
         dataset = data.faces(Path(scratch), _SYNTHETIC)
         # Synthetic faces are more alike: it takes more of their variance to have as many modes.
         variance = 0.95 if len(dataset) == _SYNTHETIC else 0.75
-        return pliant.train(dataset, appearance_variance=variance, progress=False, confidence=False)
+        return pliant.train(dataset, appearance_modes=variance, progress=False, confidence=False)
 
 
 def _tasks(model: pliant.Model, count: int) -> dict[str, tuple[Callable[[], object], Callable[[], object]]]:

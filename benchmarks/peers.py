@@ -40,7 +40,7 @@ _MENPOFIT = ("menpo==0.11.1", "menpofit==0.7.1", "cyvlfeat==0.7.1")
 _THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENCV_FOR_THREADS_NUM")
 
 _SIZE = 150
-_SETTINGS = {"scales": (0.5, 1.0), "shape_modes": (3, 12), "appearance_variance": 0.75}
+_SETTINGS = {"scales": (0.5, 1.0), "shape_modes": (3, 12), "appearance_modes": 0.75}
 _ITERATIONS = (24, 16)
 _NOISE = 0.05
 _COUNTERPARTS = {

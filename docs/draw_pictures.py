@@ -148,7 +148,7 @@ def main() -> None:
     save(draw_features(), "features.png", 90)
     dataset = faces(200)
     save(plots.plot_samples(dataset[:12]), "faces.png", 70)
-    model = pliant.calibrate(pliant.train(dataset, confidence=False), dataset)
+    model = pliant.train(dataset)
     draw_model(model)
     draw_fits(model)
     draw_exemplars(model)

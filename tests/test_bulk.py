@@ -218,7 +218,7 @@ class TestRefusals:
     def test_an_unfinished_run(self, undisturbed, tmp_path):
         task = replace(undisturbed.task, output=tmp_path / "out")
         self.begun(task)
-        assert "go on with --resume, or write to another folder" in refusal(task, look(task), resume=False)
+        assert "go on with resume=True, or write to another folder" in refusal(task, look(task), resume=False)
         assert refusal(task, look(task), resume=True) == ""
 
     @pytest.mark.parametrize(

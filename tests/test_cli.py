@@ -84,7 +84,7 @@ def test_problems_are_listed_and_no_file_is_left(folder, tmp_path):
     [
         (("train", "nowhere"), "nowhere: there is no such folder"),
         (("train", "{folder}", "-o", "no/where/m.pliant"), "does not exist"),
-        (("train", "{folder}", "--scales", "half,full"), "--scales takes numbers"),
+        (("train", "{folder}", "--scales", "half,full"), "--scales half,full: it must be scales"),
         (("train", "{folder}", "--features", "dsif"), "Did you mean 'dsift'"),
         (("inspect", "nothing.pliant"), "there is no such file"),
         (("inspect", "{folder}/face-0001.jpg"), "not a pliant model"),
@@ -154,7 +154,7 @@ def test_mirrored_and_completed(folder, tmp_path):
     provenance = pliant.load(file).provenance
     assert [provenance[key] for key in ("samples", "mirrored", "completed_landmarks")] == [23, 23, 1]
     done = run("train", folder, "-o", file, "--missing", "ignore", ok=False)
-    assert "--missing is refuse or complete, not 'ignore'" in done.stderr
+    assert "--missing ignore: it must be refuse or complete" in done.stderr
 
 
 COMMANDS = (

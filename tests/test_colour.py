@@ -68,7 +68,7 @@ def test_what_colour_alone_tells_apart_is_found_in_colour(rng):
     for colour in (False, True):
         model = pliant.train(teaching, colour=colour, **settings, confidence=False)
         assert [level.channels for level in model.levels] == [8, 8]
-        assert model.settings["colour"] is colour
+        assert model.settings.colour is colour
         starts = [shape + (4, -3) for shape in shapes[28:]]
         fits = pliant.fit(model, images[28:], starts, trace=False)
         errors[colour] = np.median(

@@ -203,18 +203,18 @@ class TestCalibration:
         given = []
         monkeypatch.setattr(
             module,
-            "train",
-            lambda data, **options: given.append(
-                options["triangles"] if options["memory_gb"] == 0.5 else "all"
+            "build_model",
+            lambda data, settings, **rest: given.append(
+                settings.triangles if settings.memory_gb == model.settings.memory_gb else "all"
             ),
         )
-        module._trained_like(model, dataset, False, 0.5, 1)
+        module._trained_like(model, dataset, 1)
         assert given == [None]
         fewer = model.levels[-1].motion.frame.triangles[:-1]
         own = pliant.train(
             dataset, size=40, shape_modes=(2, 5), triangles=fewer, progress=False, confidence=False
         )
-        module._trained_like(own, dataset, False, 0.5, 1)
+        module._trained_like(own, dataset, 1)
         assert len(given[1]) == len(fewer)
 
     def test_too_few_samples_get_a_sentence(self, model, dataset):

@@ -107,9 +107,9 @@ class TestEvaluate:
         [
             ({"algorithms": []}, "at least one algorithm"),
             ({"algorithms": ["po-asyn-gn"]}, "Did you mean 'po-asy-gn'"),
-            ({"noise": -0.1}, "noise must be"),
-            ({"noise": np.nan}, "noise must be"),
-            ({"starts": 0}, "at least one start"),
+            ({"noise": -0.1}, "noise=-0.1: it must be a number from 0"),
+            ({"noise": np.nan}, "noise=nan"),
+            ({"starts": 0}, "starts=0: it must be a whole number from 1"),
             ({"points": "99"}, "no landmark 99"),
             ({"iterations": (1, 2, 3)}, "2 levels"),
             ({"sampling": 0.0}, "sampling"),

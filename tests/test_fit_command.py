@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import pliant
+import pliant.starts.boxes
 from pliant.bulk.journal import Journal
 from pliant.cli.exits import DONE, ERROR, INCOMPLETE, USAGE
 from pliant.progress import Progress
@@ -99,7 +100,7 @@ def test_boxes(fit, file, folder, tmp_path):
     assert "(10, 10, 10, 30) is empty" in fits["reason"][1]
     assert "has no box for this image" in fits["reason"][2]
     assert files_in(output) == ["fits.parquet"]
-    start = pliant.fitting.start.from_box(pliant.load(file), np.array(sides[0]))
+    start = pliant.starts.boxes.from_box(pliant.load(file), np.array(sides[0]))
     image = folder / "face-0000.jpg"
     [expected] = pliant.fit(pliant.load(file), [image], [start], iterations=(3, 2), device="reference")
     np.testing.assert_allclose(fits["points"][0], expected.points, atol=1e-6)
@@ -184,8 +185,11 @@ def test_alike_names_from_landmarks(fit, folder, tmp_path):
         (("{images}", "--algorithm", "po-asyn-gn"), "Did you mean 'po-asy-gn'"),
         (("nowhere",), "nowhere: there is no such image or folder"),
         (("{images}", "--boxes", "{boxes}"), "line 1: expected the columns"),
-        (("{images}", "--iterations", "2.5"), "--iterations takes whole numbers"),
-        (("{images}", "--device", "abacus"), "there is no device 'abacus'"),
+        (
+            ("{images}", "--iterations", "2.5"),
+            "--iterations 2.5: it must be a whole number from 1 for each level",
+        ),
+        (("{images}", "--device", "abacus"), "--device abacus: it must be cpu or reference"),
         (("{images}", "--landmarks", "points"), "there is no format 'points'"),
         (("{images}", "--annotations", "fits.pts"), "a .pts file holds one image's landmarks"),
         (("{images}", "{images}/../twin/face-0000.png", "--draw"), "face-0000: fit them separately"),

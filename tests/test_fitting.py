@@ -174,7 +174,7 @@ class TestRecovery:
             size=40,
             scales=(1.0,),
             shape_modes=4,
-            appearance_variance=0.8,
+            appearance_modes=0.8,
             features="intensity",
             motion=motion,
             confidence=False,
@@ -348,10 +348,10 @@ class TestBadInput:
         [
             ({"algorithm": "po-asy-gm"}, "Did you mean 'po-asy-gn'"),
             ({"iterations": (1, 2, 3)}, "the model has 2 levels"),
-            ({"iterations": 0}, "at least one"),
-            ({"sampling": 0.0}, "between 0 and 1"),
-            ({"device": "abacus"}, "no device 'abacus'"),
-            ({"order": "second"}, "'exact' or 'first-order'"),
+            ({"iterations": 0}, "iterations=0: it must be a whole number from 1"),
+            ({"sampling": 0.0}, "sampling=0.0: it must be a share above 0"),
+            ({"device": "abacus"}, "device=abacus: it must be cpu or reference"),
+            ({"order": "second"}, "order=second: it must be exact or first-order"),
         ],
     )
     def test_settings_without_meaning_get_a_sentence(self, model, dataset, settings, sentence):

@@ -118,7 +118,7 @@ class TestTraining:
             train(Dataset((*incomplete, lost), "lost"), missing="complete", confidence=False)
 
     def test_only_two_things_can_be_done(self, incomplete):
-        with pytest.raises(ValueError, match="missing = 'ignore': it is refuse or complete"):
+        with pytest.raises(ValueError, match="missing=ignore: it must be refuse or complete"):
             train(incomplete, missing="ignore", confidence=False)
 
 

@@ -137,7 +137,7 @@ def test_one_sample_gets_a_sentence():
 
 @pytest.mark.parametrize("modes", [1.5, -1, 0.0, True])
 def test_a_share_that_is_none_is_refused(modes):
-    with pytest.raises(ValueError, match="appearance_variance"):
+    with pytest.raises(ValueError, match="appearance_modes"):
         collect(samples(10, 5), 11, modes)
 
 

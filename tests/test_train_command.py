@@ -37,9 +37,9 @@ def test_the_settings_beside_the_model_repeat_it(command, folder, tmp_path):
     command("train", "--settings", "first.toml", "-o", "other.pliant", "--size", 36, "-q")
     first, again, other = (pliant.load(f"{name}.pliant") for name in ("first", "again", "other"))
     assert np.array_equal(first.levels[-1].appearance.components, again.levels[-1].appearance.components)
-    assert (dict(again.settings), again.provenance["licence"]) == (dict(first.settings), 'mine, "really"')
+    assert (again.settings, again.provenance["licence"]) == (first.settings, 'mine, "really"')
     # What is said on the command line comes before what is in the file.
-    assert other.settings["size"] == 36
+    assert other.settings.size == 36
 
 
 @pytest.mark.parametrize(

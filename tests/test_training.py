@@ -41,7 +41,7 @@ def test_levels_have_what_was_asked_for(model):
         assert_allclose(level.motion.positions(level.shape.mean), level.motion.frame.pixels, atol=1e-8)
     assert model.provenance["samples"] == 24
     assert model.provenance["licence"] == "synthetic"
-    assert model.settings["scales"] == (0.5, 1.0)
+    assert model.settings.scales == (0.5, 1.0)
 
 
 def test_the_mean_appearance_is_the_mean_of_the_training_images(model, dataset):
@@ -89,7 +89,7 @@ def test_little_memory_streams_and_says_so(dataset):
         [sample.image() ^ flip for sample in dataset for flip in (0, 1, 2)],
         [sample.points() for sample in dataset for _ in range(3)],
     )
-    settings = {"size": 40, "scales": (1.0,), "shape_modes": 5, "appearance_variance": 5}
+    settings = {"size": 40, "scales": (1.0,), "shape_modes": 5, "appearance_modes": 5}
     exact, streamed = (
         train(doubled, **settings, confidence=False),
         train(doubled, **settings, memory_gb=0.002, confidence=False),
@@ -100,7 +100,7 @@ def test_little_memory_streams_and_says_so(dataset):
         exact.levels[0].appearance.components @ streamed.levels[0].appearance.components.T, compute_uv=False
     )
     assert cosines.min() > 0.99
-    with pytest.raises(ValueError, match="memory_gb = 0.0001 holds"):
+    with pytest.raises(ValueError, match="memory_gb=0.0001 holds"):
         train(dataset, memory_gb=0.0001, confidence=False)
 
 
@@ -202,13 +202,14 @@ class TestInvalidInput:
         ("settings", "sentence"),
         [
             ({"features": "sift"}, "no feature 'sift'. Did you mean 'dsift'"),
-            ({"motion": "rigid"}, "no motion model 'rigid'"),
+            ({"motion": "rigid"}, "motion=rigid: it must be piecewise-affine or"),
             ({"scales": (1.0, 0.5)}, "rise from coarse to fine"),
-            ({"scales": ()}, "rise from coarse to fine"),
-            ({"size": 2}, "between 8 and 2000"),
-            ({"shape_modes": (1, 2, 3)}, "shape_modes has 3 values for 2 scales"),
-            ({"shape_modes": 1.5}, "shape_modes = 1.5"),
-            ({"appearance_variance": -0.5}, "appearance_variance must be"),
+            ({"scales": ()}, "it must be scales from coarse to fine"),
+            ({"size": 2}, "from 8 to 2000"),
+            ({"shape_modes": (1, 2, 3)}, "3 values for 2 scales"),
+            ({"shape_modes": 1.5}, "shape_modes=1.5: it must be a count"),
+            ({"appearance_modes": -0.5}, "appearance_modes=-0.5: it must be a count"),
+            ({"appearance_modes": 1.0}, "appearance_modes=1.0: it must be a count"),
         ],
     )
     def test_settings_without_meaning_get_a_sentence(self, dataset, settings, sentence):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, S
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeVar, cast, overload
 
 from pliant.arrays import Floats, Image
@@ -192,10 +192,14 @@ def fit_all(
     The last bits of a fit depend on the others in its block. Blocks begin at the same images however many threads
     there are; their size follows from `count`, the number of images, if that is known.
     """
+    pending: Iterator[tuple[int, Work]] = enumerate(work)
+    few = list(islice(pending, BLOCK))
+    if count is None and len(few) < BLOCK:
+        count = len(few)
     size = block or (BLOCK if count is None else max(1, min(BLOCK, count // BLOCK)))
-    pending = enumerate(work)
+    pending = chain(few, pending)
     first = list(islice(pending, size))
-    threads = fitter.jobs if len(first) == 1 and count in (None, 1) else 1
+    threads = fitter.jobs if count == 1 else 1
     one = partial(_fit_block, fitter, threads=threads, rescan=rescan, then=then)
     # Here and not in the blocks: OpenBLAS did not listen to threads other than the first.
     with one_blas_thread():

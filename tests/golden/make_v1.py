@@ -11,7 +11,7 @@ model = pliant.train(
     faces(12, seed=4, image_size=64),
     size=20,
     shape_modes=(1, 3),
-    appearance_variance=(2, 4),
+    appearance_modes=(2, 4),
     features="igo",
     confidence=False,
 )

@@ -185,4 +185,4 @@ def _toml(value: Any) -> str:
     if isinstance(value, (bool, int, float)):
         return json.dumps(value)
     # A JSON string is a TOML string as well, but for the one character that JSON leaves bare.
-    return json.dumps(str(value)).replace("\x7f", "\\u007f")
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
