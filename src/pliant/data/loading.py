@@ -27,7 +27,7 @@ from pliant.data.addresses import (
 from pliant.data.annotation import Annotation
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import (
-    _HEAD,
+    HEAD,
     PLAIN_TEXT,
     endings_beside_images,
     find_format,
@@ -248,6 +248,6 @@ def _is_about_many(file: Source) -> bool:
     if not candidates:
         return False
     with opened(file) as content:
-        head = content.read(_HEAD)
+        head = content.read(HEAD)
     path = file if isinstance(file, Path) else Path(plain_name(file))
     return any(module.recognises(path, head) for module in candidates)
