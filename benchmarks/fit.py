@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -133,18 +132,10 @@ def _fitters(model: pliant.Model, algorithms: list[str]) -> list[Fitter]:
                 confidence=False,
             )
             fitters += [
-                _alike(first, settings=first.settings.changed(iterations=iterations))
+                first.alike(settings=first.settings.changed(iterations=iterations))
                 for iterations in _ITERATIONS
             ]
     return fitters
-
-
-def _alike(fitter: Fitter, **changes: Any) -> Fitter:
-    """The fitter with other iterations or jobs; what it prepares depends on neither."""
-    changed = replace(fitter, **changes)
-    # It takes seconds and hundreds of megabytes: too much for every row to have its own.
-    vars(changed)["prepared"] = fitter.prepared
-    return changed
 
 
 def _described(fitter: Fitter, paper: Paper | None) -> Row:
@@ -159,7 +150,7 @@ def _error(truths: list[Float64], subset: Int32, fits: Iterable[pliant.FitResult
 
 
 def _tasks(fitter: Fitter, work: Work) -> dict[str, Callable[[], object]]:
-    two_threads = _alike(fitter, jobs=2)
+    two_threads = fitter.alike(jobs=2)
     levels = fitter.model.levels
     return {
         "ms_single": lambda: [fitter.block([image], [start]) for image, start in work],

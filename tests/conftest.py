@@ -54,7 +54,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture
 def command(monkeypatch, capsys):
-    """`pliant ...` in this process: what it said, once its exit code has been checked."""
+    """`pliant ...` in this process: what it said, once its exit code has been checked, if one is expected."""
     import signal
     import sys
     from types import SimpleNamespace
@@ -70,8 +70,8 @@ def command(monkeypatch, capsys):
         finally:
             signal.signal(signal.SIGINT, handler)
         said = capsys.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return SimpleNamespace(out=said.out, err=said.err)
+        assert code is None or (ended.value.code or 0) == code, said.err
+        return SimpleNamespace(out=said.out, err=said.err, code=ended.value.code or 0)
 
     return call
 

@@ -20,12 +20,11 @@ from pliant.fitting.method import (
     Newton,
     Schur,
     Wiberg,
-    least_norm,
-    least_norm_of_two,
-    quadratic,
-    solve,
 )
+from pliant.fitting.quadratic import needs_of, quadratic
+from pliant.fitting.solve import increments, least_norm, least_norm_of_two, solve
 from pliant.kernels.reference import along_warp, curvature, inner_products
+from pliant.kernels.system import System, united
 
 COSTS = [
     SSD(),
@@ -64,7 +63,8 @@ class Waves:
 class World:
     """120 pixels, 7 shape and 5 appearance parameters; `residual` is the truth that Systems approximate."""
 
-    def __init__(self, seed: int = 0, misfit: float = 1.0) -> None:
+    def __init__(self, seed: int = 0, misfit: float = 1.0, mode: float = 1.3) -> None:
+        """An image with this much of the first wave of the modes, and of what the model does not know."""
         rng = np.random.default_rng(seed)
         self.x = rng.uniform(0, 30, (120, 2))
         self.W = rng.normal(size=(120, 2, 7)) * 0.5
@@ -74,6 +74,7 @@ class World:
         # An orthonormal basis at zero increment: the same combination of waves everywhere.
         raw = self.modes.value(self.x)
         self.mix = np.linalg.inv(np.linalg.cholesky(raw @ raw.T))
+        self.mode = mode
         self.c = rng.normal(size=5) * 2
         self.p = rng.normal(size=7)
         self.shape_variances = rng.uniform(1, 4, 3)
@@ -83,7 +84,7 @@ class World:
     def image(self, dp):
         """The warped image: the model's own appearance at other coordinates, and something unexplained."""
         at = self.x + self.W @ dp
-        return self.mean.value(at)[0] + 1.3 * self.modes.value(at)[0] + self.other.value(at)[0]
+        return self.mean.value(at)[0] + self.mode * self.modes.value(at)[0] + self.other.value(at)[0]
 
     def basis(self, dq):
         return self.mix @ self.modes.value(self.x + self.W @ dq)
@@ -97,8 +98,10 @@ class World:
         r = self.image(np.zeros(7)) - self.appearance(c, np.zeros(7))
         A = self.basis(np.zeros(7))
         image_parts = ((self.mean, 1.0), (self.other, 1.0))
-        slope_i = sum(w * part.gradient(x)[0] for part, w in image_parts) + 1.3 * self.modes.gradient(x)[0]
-        bend_i = sum(w * part.hessian(x)[0] for part, w in image_parts) + 1.3 * self.modes.hessian(x)[0]
+        slope_i = (
+            sum(w * part.gradient(x)[0] for part, w in image_parts) + self.mode * self.modes.gradient(x)[0]
+        )
+        bend_i = sum(w * part.hessian(x)[0] for part, w in image_parts) + self.mode * self.modes.hessian(x)[0]
         slope_a = self.mean.gradient(x)[0] + np.einsum("k,kl,laf->af", c, self.mix, self.modes.gradient(x))
         bend_a = self.mean.hessian(x)[0] + np.einsum("k,kl,labf->abf", c, self.mix, self.modes.hessian(x))
         system = inner_products(r, A, along_warp(slope_i[..., None], W), along_warp(slope_a[..., None], W))
@@ -110,8 +113,7 @@ class World:
             model_curvature=curvature(bend_a[..., None], y, W),
             basis_curvature=np.einsum("kaf,fan,f->kn", slope_A, W, r),
         )
-        batched = {name: np.asarray(getattr(system, name))[None] for name in system.__dataclass_fields__}
-        return type(system)(**batched), weights
+        return united([system], np.stack), weights
 
     def true_cost(self, cost, weights, composition, c, dc, u):
         """The cost itself after an increment, nothing linearised; p + dp - dq stands for the update."""
@@ -132,7 +134,8 @@ def current(world, cost):
 def model_of(world, cost, composition, kind="derived", share=1.0):
     c = current(world, cost)
     system, weights = world.system(cost, c)
-    model = quadratic(system, weights, composition, world.p[None], c[None], None, kind, share)
+    newton = None if kind == "none" else Newton(variant=kind, share=share)
+    model = quadratic(system, weights, composition, world.p[None], c[None], None, newton)
     return model, weights, system
 
 
@@ -172,13 +175,16 @@ class TestDerivatives:
         assert_allclose(analytic, hessian, rtol=1e-4, atol=2e-4 * np.abs(hessian).max())
 
     def test_gauss_newton_is_the_hessian_of_the_linearised_residual(self, cost, composition):
-        """Where image and model agree, the residual is zero and both Hessians are one."""
-        world = World(misfit=0.0)
-        world.c = np.linalg.solve(world.mix.T, 1.3 * np.eye(5)[0])
-        if not isinstance(cost, SSD):
-            return
-        exact, _, _ = model_of(world, cost, composition)
+        """Where image and model agree, the residual is zero and both Hessians are one.
+
+        For project-out the model is its mean, and the image must be just that.
+        """
+        world = World(misfit=0.0, mode=1.3 if isinstance(cost, SSD) else 0.0)
+        world.c = np.linalg.solve(world.mix.T, world.mode * np.eye(5)[0])
+        exact, _, system = model_of(world, cost, composition)
+        assert_allclose(system.residual_residual, 0, atol=1e-20)
         linearised, _, _ = model_of(world, cost, composition, "none")
+        assert np.abs(linearised.Huu).max() > 1
         assert_allclose(linearised.Huu, exact.Huu, atol=1e-8)
         assert_allclose(linearised.Hcu, exact.Hcu, atol=1e-8)
 
@@ -227,14 +233,9 @@ class TestPrintedWiberg:
         """What the algebra makes of inner products alone, and what appendix B says."""
         A, Ji, Ja, r = self.random_parts(seed)
         algorithm = Algorithm.parse(name)
-        system = inner_products(r, A, Ji, Ja)
-        batched = {
-            key: None if value is None else np.asarray(value)[None] for key, value in vars(system).items()
-        }
+        system = united([inner_products(r, A, Ji, Ja)], np.stack)
         weights = weigh(algorithm.cost, np.ones(3), np.ones(6), 1.0)
-        model = quadratic(
-            type(system)(**batched), weights, algorithm.composition, np.zeros((1, 5)), np.zeros((1, 6))
-        )
+        model = quadratic(system, weights, algorithm.composition, np.zeros((1, 5)), np.zeros((1, 6)))
         dc, u = solve(algorithm.method, model)
         A_bar = np.eye(90) - A.T @ A
         H_i = Ji.T @ A_bar @ Ji
@@ -555,3 +556,83 @@ class TestSafety:
         solution = least_norm(matrix, np.ones((2, 3)))
         assert_allclose(solution[0], 1)
         assert np.isnan(solution[1]).all()
+
+
+NEEDS = [
+    ("ssd-for-gn-sch", {"image"}),
+    ("ssd-inv-gn-sch", {"model"}),
+    ("ssd-asy:1-gn-sch", {"image"}),
+    ("ssd-asy:0-gn-sch", {"model"}),
+    ("ssd-asy-w", {"image", "model"}),
+    ("ssd-bid-gn-alt", {"image", "model"}),
+    ("po-asy:1-n", {"image"}),
+    ("po-asy:0-n", {"model"}),
+    ("po-bid-n-sch", {"image", "model"}),
+    ("ssd-for-n-sch", {"image"}),
+    ("ssd-asy:0-n-alt", {"model"}),
+    ("ssd-asy-n:printed-sch", {"image", "model"}),
+    ("ssd-inv-n:safe-sch", {"model"}),
+    ("ssd-bid-n:0-sch", {"image", "model"}),
+]
+
+
+class TestNeeds:
+    """What an algorithm asks for is all that it looks at, and what it looks at it must have asked for."""
+
+    def parts(self, name):
+        """An algorithm, its weights, where it is, and a System with everything."""
+        algorithm, world = Algorithm.parse(name), World(2)
+        c = current(world, algorithm.cost)
+        system, weights = world.system(algorithm.cost, c)
+        return algorithm, weights, system, (world.p[None], c[None])
+
+    def asked_for(self, name):
+        """The fields of a System that an algorithm asks for, besides r'r."""
+        algorithm, weights, _, _ = self.parts(name)
+        needs = needs_of(algorithm, weights)
+        fields = {"basis_residual"} | ({"image_model"} if needs.image and needs.model else set())
+        for side in ("image", "model"):
+            if getattr(needs, side):
+                fields |= {f"{side}_{side}", f"{side}_residual", f"basis_{side}"}
+                fields |= {f"{side}_curvature"} if needs.curvature is not None else set()
+        return fields | ({"basis_curvature"} if needs.moving_basis else set())
+
+    @pytest.mark.parametrize(("name", "sides"), NEEDS)
+    def test_they_follow_from_what_the_composition_warps(self, name, sides):
+        algorithm, weights, _, _ = self.parts(name)
+        needs = needs_of(algorithm, weights)
+        assert {side for side in ("image", "model") if getattr(needs, side)} == sides
+
+    @pytest.mark.parametrize("name", [name for name, _ in NEEDS])
+    def test_nothing_else_is_looked_at(self, name):
+        algorithm, weights, system, at = self.parts(name)
+        asked = System(**{field: getattr(system, field) for field in self.asked_for(name)})
+        with_all = increments(algorithm, weights, system, *at)
+        for a, b in zip(increments(algorithm, weights, asked, *at), with_all, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+    @pytest.mark.parametrize("name", [name for name, _ in NEEDS])
+    def test_what_was_forgotten_is_named_in_a_sentence(self, name):
+        algorithm, weights, system, at = self.parts(name)
+        for field in self.asked_for(name):
+            with pytest.raises(ValueError, match=f"the kernel was not asked for {field}:"):
+                increments(algorithm, weights, replace(system, **{field: None}), *at)
+
+    @pytest.mark.parametrize("composition", [Inverse(), Asymmetric(0.0)], ids=str)
+    @pytest.mark.parametrize("cost", [ProjectOut(0.0), ProjectOut(0.5, "map")], ids=str)
+    def test_a_metric_that_was_applied_beforehand_is_not_applied_again(self, cost, composition):
+        algorithm, world = Algorithm(cost, composition), World(2)
+        system, weights = world.system(cost, np.zeros(5))
+        at = world.p[None], np.zeros((1, 5))
+        weighted = np.swapaxes(system.basis_model, 1, 2) * weights.appearance
+        projected = System(
+            projected_model=weights.residual * system.model_model - weighted @ system.basis_model,
+            projected_residual=weights.residual * system.model_residual
+            - (weighted @ system.basis_residual[:, :, None])[:, :, 0],
+        )
+        _, expected = increments(algorithm, weights, system, *at)
+        _, found = increments(algorithm, weights, projected, *at)
+        assert_allclose(found, expected, rtol=1e-9)
+        # Nothing but the model stands still: a composition that warps the image cannot do with it.
+        with pytest.raises(ValueError, match="was not asked for image_residual"):
+            increments(replace(algorithm, composition=Asymmetric()), weights, projected, *at)

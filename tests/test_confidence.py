@@ -7,14 +7,16 @@ import pytest
 from numpy.testing import assert_allclose
 
 import pliant
+from pliant.appearance.interpolation import bilinear
 from pliant.data.dataset import dataset_from_arrays
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
+from pliant.metrics import normalised_error
 from pliant.starts.noise import perturbed
 from pliant.synthetic import faces
 from pliant.trust.calibration import (
-    BOUNDS,
+    REGRESSED_BOUNDS,
     _Judged,
     _learned,
     _scatter,
@@ -22,6 +24,7 @@ from pliant.trust.calibration import (
 )
 from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
+from pliant.trust.mismatch import mismatches, unexplained_energy
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +36,61 @@ def fits(calibrated, dataset):
     near = [perturbed(calibrated, truth, 0.02, rng) for truth in truths]
     far = [truth + 0.5 * np.ptp(truth, axis=0) * (1, -0.4) for truth in truths]
     return pliant.fit(calibrated, images + images, near + far, jobs=1), truths + truths
+
+
+class TestMismatch:
+    @pytest.mark.parametrize("sampling", [1.0, 0.3])
+    @pytest.mark.parametrize("device", ["cpu", "reference"])
+    def test_it_is_that_of_the_pixels_at_any_appearance(self, model, dataset, rng, device, sampling):
+        """|i - a|² / |a|² with the likeliest a, whatever appearance the System was computed with."""
+        fitter = make_fitter(model, device=device, sampling=sampling, jobs=1)
+        level, subspace, problem = fitter.prepared[-1]
+        image, truth = dataset[0].image(), dataset[0].points()
+        (view,) = fitter._views(level, [image], [truth])
+        shape = level.shape.instance(level.shape.project(view.to_view(truth)))
+        c = rng.normal(size=(3, len(subspace.variances))) * np.sqrt(subspace.variances)
+        needs = Needs(image=False, model=False)
+        system = problem.kernel.system([view.pixels] * 3, np.array([shape] * 3), c, needs)
+        unexplained = unexplained_energy(system.residual_residual, system.basis_residual)
+        found = mismatches(subspace, system.basis_residual + c, unexplained)
+        warped = bilinear(view.pixels, level.motion.positions(shape))
+        seen = warped.ravel() if sampling == 1 else warped[level.motion.frame.sample(sampling)].ravel()
+        A, mean = subspace.basis.astype(np.float64), subspace.mean.astype(np.float64)
+        precision = np.eye(len(A)) / subspace.noise + np.diag(1 / subspace.variances)
+        likeliest = mean + A.T @ np.linalg.solve(precision, A @ (seen - mean) / subspace.noise)
+        expected = np.sum((seen - likeliest) ** 2) / np.sum(likeliest**2)
+        assert_allclose(found, expected, rtol=1e-4)
+
+    def test_a_wall_has_a_mismatch_of_one(self, model, dataset):
+        """Nothing is left unexplained there but the model's own idea of the object."""
+        image, truth = dataset[0].image(), dataset[0].points()
+        finest = replace(model, levels=model.levels[-1:])
+        face, wall = pliant.fit(finest, [image, np.full_like(image, 90)], [truth, truth], jobs=1)
+        assert wall.mismatch == pytest.approx(1, rel=1e-3)
+        assert face.mismatch < 0.3
+
+    def test_it_tells_fits_that_are_lost(self, model, dataset):
+        """Starts at the truth, and starts beside the object."""
+        finest = replace(model, levels=model.levels[-1:])
+        samples, every = dataset[:8], np.arange(model.landmarks, dtype=np.int32)
+        truths = [sample.points() for sample in samples]
+        starts = truths + [truth + 0.5 * np.ptp(truth, axis=0) * (1, -0.4) for truth in truths]
+        fits = pliant.fit(finest, [*samples, *samples], starts, jobs=1)
+        pairs = zip(fits, truths + truths, strict=True)
+        errors = np.array([normalised_error(fit.points, truth, every) for fit, truth in pairs])
+        found = np.array([fit.mismatch for fit in fits])
+        assert errors.max() > 0.1
+        assert found[errors < 0.05].max() < found[errors > 0.1].min()
+
+    def test_a_fit_that_is_lost_before_the_finest_level_has_none(self, fits):
+        lost = [fit for fit in fits[0] if len(fit.trace) == 1]
+        assert lost
+        assert np.isnan([fit.mismatch for fit in lost]).all()
+
+    def test_a_fit_that_failed_has_none(self, model):
+        fit = pliant.fit(model, np.zeros((60, 60)), np.full((model.landmarks, 2), np.nan), jobs=1)
+        assert fit.status is Status.FAILED
+        assert np.isnan(fit.mismatch)
 
 
 class TestEvidence:
@@ -110,8 +168,8 @@ class TestProbability:
 
     def test_it_rises_with_the_bound(self, fits):
         for fit in fits[0]:
-            scores = [fit.confidence(bound) for bound in (0.001, *BOUNDS, 0.05, 1.0)]
-            ordered = [fit.confidence(bound) for bound in sorted((0.001, *BOUNDS, 0.05, 1.0))]
+            scores = [fit.confidence(bound) for bound in (0.001, *REGRESSED_BOUNDS, 0.05, 1.0)]
+            ordered = [fit.confidence(bound) for bound in sorted((0.001, *REGRESSED_BOUNDS, 0.05, 1.0))]
             assert ordered == sorted(scores)
             assert all(0 <= score <= 1 for score in scores)
 

@@ -10,12 +10,7 @@ import pliant
 from pliant.appearance.interpolation import resample
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import (
-    clamped,
-    mahalanobis,
-    needs_of,
-)
-from pliant.fitting.method import quadratic
+from pliant.fitting.quadratic import needs_of, quadratic
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
 from pliant.motion import ThinPlateSpline, compose, rasterise
@@ -230,6 +225,25 @@ class TestProperties:
                 for a, b in zip(one, other, strict=True):
                     assert_allclose(a.points, b.points, atol=1e-4)
 
+    @pytest.mark.parametrize("tail", ["gn", "n", "n:printed"])
+    @pytest.mark.parametrize("sampling", [1.0, 0.3])
+    def test_asymmetric_ends_are_computed_as_forward_and_inverse(self, model, dataset, tail, sampling):
+        """The same slopes are looked at, by the same kernel, so that not even rounding differs."""
+        samples = list(dataset[:3])
+        starts = [perturbed(model, sample.points(), 0.03, np.random.default_rng(2)) for sample in samples]
+        for cost in ("po", "ssd"):
+            for alpha, pure in ((1, "for"), (0, "inv")):
+                fitters = [
+                    make_fitter(
+                        model, algorithm=f"{cost}-{kind}-{tail}", iterations=3, sampling=sampling, jobs=1
+                    )
+                    for kind in (f"asy:{alpha}", pure)
+                ]
+                needs, same = (needs_of(f.algorithm, f.prepared[0][2].weights) for f in fitters)
+                assert (needs.image, needs.model) == (same.image, same.model) == (alpha == 1, alpha == 0)
+                one, other = ([fit.points for fit in f.block(samples, starts)] for f in fitters)
+                np.testing.assert_array_equal(one, other)
+
     def test_newton_with_shares_ends_where_it_must(self, model, dataset):
         """Gauss-Newton without curvature, the paper's sign for po-inv with it turned, neither in between."""
         samples = list(dataset[:3])
@@ -400,10 +414,10 @@ class TestStopping:
     def test_the_clamp_keeps_shapes_on_the_ellipsoid(self, model):
         shape = model.levels[-1].shape
         wild = np.random.default_rng(0).normal(size=(5, shape.parameters)) * 100
-        tame = clamped(shape, wild, 2.0)
-        assert_allclose(mahalanobis(shape, tame), 2.0)
+        tame = shape.clamped(wild, 2.0)
+        assert_allclose(shape.mahalanobis(tame), 2.0)
         assert_allclose(tame[:, :SIMILARITY], wild[:, :SIMILARITY])
-        assert_allclose(clamped(shape, tame * 0.5, 2.0), tame * 0.5)
+        assert_allclose(shape.clamped(tame * 0.5, 2.0), tame * 0.5)
 
     def test_an_implausible_shape_says_so(self, model, dataset):
         sample = dataset[0]
@@ -411,7 +425,7 @@ class TestStopping:
         (fit,) = pliant.fit(model, [sample], [start], stopping=Stopping(ellipsoid=0.01))
         assert fit.status is Status.IMPLAUSIBLE
         (held,) = pliant.fit(model, [sample], [start], stopping=Stopping(ellipsoid=0.5, clamp=True))
-        assert mahalanobis(model.levels[-1].shape, held.shape_parameters) <= 0.5 + 1e-9
+        assert model.levels[-1].shape.mahalanobis(held.shape_parameters) <= 0.5 + 1e-9
 
     def test_traces_are_left_out_on_request(self, model, dataset):
         fitter = make_fitter(model, trace=False)

@@ -83,6 +83,47 @@ def test_kernels_agree(model, dataset, level_number, sampling, jobs, solves):
     assert_allclose(compiled.appearance(images, shapes), reference.appearance(images, shapes), atol=1e-4)
 
 
+def present(system: System) -> set[str]:
+    return {field.name for field in dataclasses.fields(System) if getattr(system, field.name) is not None}
+
+
+def test_what_was_not_asked_for_is_absent(model, dataset):
+    level, subspace, pixels, images, shapes, c = problem(model, dataset, 0, 1.0, count=9)
+    sides = {side: {f"{side}_{side}", f"{side}_residual", f"basis_{side}"} for side in ("image", "model")}
+    cost = {"residual_residual", "basis_residual"}
+    curved = (1.0, np.zeros(c.shape[1]))
+    everything = Needs(moving_basis=True)
+    for kernel in (
+        ReferenceKernel(level, subspace, pixels),
+        cpu_kernel(level, subspace, pixels, everything),
+    ):
+        for needs, expected in (
+            (Needs(), cost | sides["image"] | sides["model"] | {"image_model"}),
+            (Needs(model=False), cost | sides["image"]),
+            (Needs(image=False), cost | sides["model"]),
+            (Needs(model=False, curvature=curved), cost | sides["image"] | {"image_curvature"}),
+            (Needs(image=False, curvature=curved), cost | sides["model"] | {"model_curvature"}),
+            (everything.cost_alone(), cost),
+        ):
+            assert present(kernel.system(images, shapes, c, needs)) == expected
+
+
+@pytest.mark.parametrize("sampling", [1.0, 0.5])
+def test_a_kernel_that_was_made_for_less_says_so(model, dataset, sampling):
+    level, subspace, pixels, images, shapes, c = problem(model, dataset, 0, sampling, count=1)
+    curved = (1.0, np.zeros(c.shape[1]))
+    for made, asked in (
+        (Needs(model=False), Needs(image=False, appearance=False)),
+        (Needs(appearance=False), Needs()),
+        (Needs(), Needs(curvature=curved, moving_basis=True)),
+    ):
+        kernel = cpu_kernel(level, subspace, pixels, made)
+        with pytest.raises(ValueError, match="made for less than it is asked for"):
+            kernel.system(images, shapes, c, asked)
+    with pytest.raises(ValueError, match="without slopes of the model"):
+        projected_kernel(cpu_kernel(level, subspace, pixels, Needs(model=False)), 1.0, np.ones(c.shape[1]))
+
+
 def random_level(
     rng: np.random.Generator, vertices: int, channels: int, modes: int, shape_modes: int
 ) -> Level:
@@ -150,10 +191,11 @@ def test_what_is_projected_beforehand_is_what_the_metric_projects(model, dataset
     weighted = np.swapaxes(full.basis_model, 1, 2) * w
     gradient = w0 * full.model_residual - (weighted @ full.basis_residual[:, :, None])[:, :, 0]
     hessian = w0 * full.model_model - weighted @ full.basis_model
-    assert_allclose(w0 * found.model_residual, gradient, atol=3e-5 * np.abs(gradient).max())
-    assert_allclose(w0 * found.model_model, hessian, atol=3e-5 * np.abs(hessian).max())
-    assert found.residual_residual is None
+    assert_allclose(found.projected_residual, gradient, atol=3e-5 * np.abs(gradient).max())
+    assert_allclose(found.projected_model, hessian, atol=3e-5 * np.abs(hessian).max())
+    assert present(found) == {"projected_residual", "projected_model"}
     asked = kernel.system(images, shapes, none, needs)
+    assert present(asked) == present(found) | {"residual_residual", "basis_residual"}
     assert_allclose(asked.residual_residual, full.residual_residual, rtol=1e-5)
     assert_allclose(asked.basis_residual, full.basis_residual, atol=1e-4)
 

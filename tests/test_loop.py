@@ -13,10 +13,7 @@ from pliant.appearance.view import (
     scale_to_frame,
 )
 from pliant.fitting.fitter import make_fitter
-from pliant.fitting.loop import (
-    iterate,
-    mahalanobis,
-)
+from pliant.fitting.loop import iterate
 from pliant.fitting.status import Status
 from pliant.shape import SIMILARITY
 from pliant.starts.noise import perturbed
@@ -73,7 +70,7 @@ def test_the_prior_sees_the_update_that_is_made(model, level, order):
     )
     start = level.shape.project((shape - shape.mean(axis=0)) @ larger.T + 45)
     ended = iterate(problem, [blank], start[None], np.zeros((1, len(problem.weights.appearance))), 1)
-    before, after = mahalanobis(level.shape, start), mahalanobis(level.shape, ended.shape_parameters[0])
+    before, after = (level.shape.mahalanobis(p) for p in (start, ended.shape_parameters[0]))
     assert ended.iterations == [1]
     assert after < (1e-6 if order == "first-order" else 0.02) * before
 
@@ -82,8 +79,8 @@ def test_the_distance_from_the_mean_is_in_deviations(level):
     for modes in (1, 2):
         shape = level.shape.truncated(modes)
         p = np.concatenate([np.full(SIMILARITY, 7.0), -1.5 * np.sqrt(shape.eigenvalues)])
-        assert mahalanobis(shape, p) == pytest.approx(1.5)
-    assert mahalanobis(level.shape.truncated(0), np.full(SIMILARITY, 7.0)) == 0
+        assert shape.mahalanobis(p) == pytest.approx(1.5)
+    assert level.shape.truncated(0).mahalanobis(np.full(SIMILARITY, 7.0)) == 0
 
 
 @pytest.mark.parametrize("algorithm", ["ssd-asy-gn-sch", "po-bid-gn-sch", "ssd:map-bid-gn-alt", "po-inv-gn"])
@@ -110,3 +107,9 @@ def test_one_mode_of_shape_is_a_model(dataset, algorithm):
     )
     assert strict.status is Status.IMPLAUSIBLE
     assert replace(strict, status=Status.ITERATIONS).ok
+
+
+def test_a_status_is_good_lost_or_neither():
+    """Those that are neither have an estimate to look at: a doubtful one, or the start of a fit that failed."""
+    assert {status for status in Status if status.ok} == {Status.CONVERGED, Status.ITERATIONS}
+    assert {status for status in Status if status.lost} == {Status.OUTSIDE, Status.DIVERGED}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,17 @@ class Subspace(Concise):
     variances: Float64
     noise: float
     to_model: Float64 | None
+
+    @cached_property
+    def mean_energy(self) -> float:
+        """|abar|²"""
+        mean = self.mean.astype(np.float64)
+        return float(mean @ mean)
+
+    @cached_property
+    def mean_products(self) -> Float64:
+        """A'abar `(m,)`"""
+        return np.asarray(self.basis @ self.mean, dtype=np.float64)
 
     def model_parameters(self, coordinates: Floats) -> Float64:
         """Appearance parameters `(..., m)` of the model, with the same appearance on these pixels."""

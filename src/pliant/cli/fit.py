@@ -271,7 +271,7 @@ def _say_outcome(
             )
         has = "has" if before == total else "wrote"
         say(f"fitted {total - failed} of {total} images; {has} {', '.join(_written(task))}")
-        doubtful = total - failed - statuses[Status.CONVERGED] - statuses[Status.ITERATIONS]
+        doubtful = total - failed - sum(statuses[status] for status in Status if status.ok)
         if failed:
             say(f"{failed} could not be fitted: the column reason says why. The first: {first}")
         if doubtful:

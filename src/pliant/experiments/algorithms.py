@@ -139,7 +139,7 @@ def _signed(value: float) -> str:
 
 def _note(fits: Fits) -> str:
     """How many fits did not end as fits should."""
-    odd = [status for status in fits.statuses if status not in (Status.CONVERGED, Status.ITERATIONS)]
+    odd = [status for status in fits.statuses if not Status(status).ok]
     return ", ".join(f"{count} {status}" for status, count in Counter(odd).most_common())
 
 

@@ -25,6 +25,7 @@ from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.composition import Forward
 from pliant.fitting.method import GaussNewton, Newton
+from pliant.fitting.status import Status
 from pliant.metrics import BOUNDS
 from pliant.plots import plot_ced, plot_grids
 
@@ -36,7 +37,7 @@ class Settings(Shared):
     """`shares` of the derived curvature are tried as well; 1 is all of it."""
 
     algorithms: tuple[str, ...] = sized(
-        tuple(entry.name for entry in catalogue() if "-n" in entry.name),
+        tuple(entry.name for entry in catalogue() if isinstance(entry.algorithm.method, Newton)),
         ("ssd-for-n-sch", "ssd-inv-n-sch", "po-asy-n"),
     )
     shares: tuple[float, ...] = (0.8,)
@@ -69,16 +70,12 @@ def ways(name: str, shares: tuple[float, ...]) -> dict[str, str]:
     return {way: str(replace(algorithm, method=one)) for way, one in methods.items()}
 
 
-LOST = ("outside", "implausible", "diverged")
-"""How a fit ends that has left the object."""
-
-
 def report(study: Study) -> Findings:
     summaries = study.summaries()
     entries: list[tuple[tuple[object, ...], Summary | Mapping[str, float]]] = []
     for name, labels in study.groups().items():
         for label in labels:
-            lost = float(np.mean(np.isin(study.fits[label].statuses, LOST)))
+            lost = float(np.mean([_off(Status(status)) for status in study.fits[label].statuses]))
             entries.append(((name, label.removeprefix(f"{name}, "), lost), summaries[label]))
         if name in study.paper:
             entries.append(((name, "the paper's Newton", None), study.paper[name]))
@@ -116,6 +113,11 @@ def report(study: Study) -> Findings:
         if not label.endswith("gauss-newton")
     ]
     return Findings(TITLE, [*parts, paired(study, pairs, "newton_tests")])
+
+
+def _off(status: Status) -> bool:
+    """Whether a fit has left the object: a shape that no object has is counted with those that were lost."""
+    return status.lost or status is Status.IMPLAUSIBLE
 
 
 def _share(found: Summary | None, bound: float) -> float:

@@ -33,7 +33,7 @@ class SSD:
 class ProjectOut:
     """Project-out with weight `rho`: 0 is Matthews and Baker's, 0.5 the Bayesian one (equations 19 to 24).
 
-    rho weighs the Mahalanobis distance within the appearance subspace, 1 - rho the distance to it.
+    rho weighs the Mahalanobis distance within the appearance subspace, 1 - rho the distance to it (equation 125).
     """
 
     rho: float = 0.5
@@ -61,7 +61,7 @@ class Weights:
         """The cost `(B,)` at parameters `(B, n)` and `(B, m)`; not a number if the system has no r'r."""
         if system.residual_residual is None:
             return np.full(len(shape_parameters), np.nan)
-        within = np.sum(self.appearance * system.basis_residual**2, axis=-1)
+        within = np.sum(self.appearance * system.needed("basis_residual") ** 2, axis=-1)
         prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
         prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)
         return np.asarray((self.residual * system.residual_residual - within + prior) / 2)
@@ -82,8 +82,8 @@ def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float
         residual = 1 / noise if cost.prior == "map" else 1.0
         within = np.zeros(len(variances))
     else:
-        # rho A D^-1 A' + (1 - rho)/noise (I - A A'), scaled so that a prior weighs as much against the
-        # classic (0) and the Bayesian (0.5) cost as it does in the paper.
+        # Equation 125, rho A D^-1 A' + (1 - rho)/noise (I - A A'), scaled so that a prior weighs as much
+        # against the classic (0) and the Bayesian (0.5) cost as it does in the paper.
         scale = (noise if cost.prior == "ridge" else 1.0) / max(cost.rho, 1 - cost.rho)
         residual = scale * (1 - cost.rho) / noise
         within = residual - scale * cost.rho / (variances + noise)

@@ -43,7 +43,7 @@ from pliant.starts.candidates import (
 from pliant.threads import cores
 from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
-from pliant.trust.mismatch import relative_costs
+from pliant.trust.mismatch import mismatches, relative_costs
 
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
@@ -58,6 +58,7 @@ class _State:
     status: Status | None = None
     iterations: int = 0
     cost: float = float("nan")
+    mismatch: float = float("nan")
     rank: float = float("nan")
     """What several fits to the image are ordered by."""
     shape_parameters: Float64 | None = None
@@ -113,6 +114,15 @@ class Fitter:
         problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)
         return level, subspace, problem
 
+    def alike(self, **changes: Any) -> Fitter:
+        """The same fitter with other iterations or jobs, or at its finest levels alone; what it prepared is shared.
+
+        That takes seconds and hundreds of megabytes: too much for every fitter to have its own.
+        """
+        other = replace(self, **changes)
+        vars(other)["prepared"] = self.prepared[-len(other.model.levels) :]
+        return other
+
     def block(self, images: Sequence[Image], starts: Sequence[Floats], threads: int = 1) -> list[FitResult]:
         """Fits of a few images at once; one that cannot be used does not stop the others.
 
@@ -155,7 +165,7 @@ class Fitter:
             going = [
                 state
                 for state in chain.from_iterable(groups)
-                if state.status not in (Status.DIVERGED, Status.OUTSIDE)
+                if state.status is None or not state.status.lost
             ]
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
@@ -191,6 +201,10 @@ class Fitter:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
+        if finest:
+            found = mismatches(subspace, ended.explained, ended.unexplained)
+            for state, mismatch in zip(states, found, strict=True):
+                state.mismatch = float(mismatch)
         if finest and self.keep_evidence:
             self._weigh(level, subspace, problem, states, views, ended.shape_parameters)
 
@@ -227,6 +241,7 @@ class Fitter:
             status=state.status or Status.FAILED,
             reason="",
             cost=state.cost,
+            mismatch=state.mismatch,
             iterations=state.iterations,
             seconds=0.0,
             shape_parameters=finest.shape.project(state.points)
@@ -275,11 +290,10 @@ def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
 def _badness(state: _State) -> tuple[bool, float]:
     """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
     finite = bool(np.isfinite(state.rank))
-    well = finite and state.status in (Status.CONVERGED, Status.ITERATIONS)
+    well = finite and state.status is not None and state.status.ok
     return not well, state.rank if finite else np.inf
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:
     """The loop sees a part of the image; whether the shape has left all of it is seen here."""
-    fine = status in (Status.CONVERGED, Status.ITERATIONS)
-    return Status.OUTSIDE if fine and share_outside(points, image) > 0.5 else status
+    return Status.OUTSIDE if status.ok and share_outside(points, image) > 0.5 else status

@@ -10,15 +10,17 @@ import numpy as np
 
 from pliant.arrays import Float32, Float64, Floats
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.composition import Forward, Inverse, update
+from pliant.fitting.composition import update
 from pliant.fitting.cost import Weights
-from pliant.fitting.method import Newton, quadratic, solve
+from pliant.fitting.quadratic import needs_of
+from pliant.fitting.solve import increments
 from pliant.fitting.status import Status
 from pliant.kernels.system import Kernel, Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
 from pliant.settings import Stopping
-from pliant.shape import SIMILARITY, ShapeModel
+from pliant.shape import ShapeModel
+from pliant.trust.mismatch import unexplained_energy
 
 
 @dataclass(frozen=True)
@@ -38,13 +40,15 @@ class Problem:
 class Iterated:
     """Where a batch ended: parameters, status, iterations `(B,)`, and the trace of every item.
 
-    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `costs` and `shapes`
-    have one entry more than there were iterations: the start, and each update.
+    `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `unexplained (B,)`
+    is the energy of the rest of i - abar. `costs` and `shapes` have one entry more than there were iterations: the
+    start, and each update.
     """
 
     shape_parameters: Float64
     coordinates: Float64
     explained: Float64
+    unexplained: Float64
     statuses: list[Status]
     iterations: list[int]
     final_costs: list[float]
@@ -53,12 +57,13 @@ class Iterated:
 
 
 class _Visit(NamedTuple):
-    """An estimate that was looked at: its cost (not a number if it was not computed), p, c, and A'r."""
+    """An estimate that was looked at: p and c; its cost, A'r and r'r are not numbers if they were not computed."""
 
     cost: float
     p: Float64
     c: Float64
     residual: Float64
+    squares: float
 
 
 @dataclass
@@ -110,12 +115,13 @@ def iterate(
         system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
         costs = problem.weights.value(system, p, c)
         lost = ~np.isfinite(costs) & (system.residual_residual is not None)
+        Ar, rr = _residuals(system, c)
         for row, k in enumerate(running):
             item = items[k]
             if lost[row]:
                 item.status = Status.DIVERGED
                 continue
-            item.past.append(_Visit(float(costs[row]), item.p, item.c, system.basis_residual[row]))
+            item.past.append(_Visit(float(costs[row]), item.p, item.c, Ar[row], float(rr[row])))
             item.iterations = round_number
             if costs[row] < item.past[item.best].cost:
                 item.best = round_number
@@ -123,29 +129,37 @@ def iterate(
                 item.status = Status.RISING
         if last:
             break
-        dc, u = _increments(problem, system, p, c)
-        updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
-        if problem.stopping.clamp:
-            updated = clamped(shape, updated, problem.stopping.ellipsoid)
-        moved_shapes = shape.instance(updated)
-        moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
-        finite = np.isfinite(np.concatenate([updated, dc], axis=1)).all(axis=1)
-        outside = np.any((moved_shapes < 0) | (moved_shapes > limits[running]), axis=-1).mean(axis=-1) > 0.5
-        for row, k in enumerate(running):
-            item = items[k]
-            if item.status is not None:
-                continue
-            if not finite[row]:
-                item.status = Status.DIVERGED
-            elif outside[row]:
-                item.status = Status.OUTSIDE
-            elif moved[row] < problem.stopping.tolerance:
-                item.status = Status.CONVERGED
-            else:
-                item.p = updated[row]
-                item.c = item.c + dc[row] if dc.shape[1] else item.c
+        dc, u = increments(problem.algorithm, problem.weights, system, p, c, _update_jacobian(problem, p))
+        _move([items[k] for k in running], problem, shapes, limits[running], u, dc)
     _complete(problem, needs.cost_alone(), images, items)
     return _collected(problem, items)
+
+
+def _move(
+    items: list[_Item], problem: Problem, shapes: Float64, limits: Float64, u: Float64, dc: Float64
+) -> None:
+    """Take the step u `(B, k)`, dc `(B, m)` from shapes `(B, v, 2)`, or end an item where it is, and say why."""
+    shape, stopping = problem.shape, problem.stopping
+    p = np.array([item.p for item in items])
+    updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
+    if stopping.clamp:
+        updated = shape.clamped(updated, stopping.ellipsoid)
+    moved_shapes = shape.instance(updated)
+    moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
+    finite = np.isfinite(np.concatenate([updated, dc], axis=1)).all(axis=1)
+    outside = np.any((moved_shapes < 0) | (moved_shapes > limits), axis=-1).mean(axis=-1) > 0.5
+    for row, item in enumerate(items):
+        if item.status is not None:
+            continue
+        if not finite[row]:
+            item.status = Status.DIVERGED
+        elif outside[row]:
+            item.status = Status.OUTSIDE
+        elif moved[row] < stopping.tolerance:
+            item.status = Status.CONVERGED
+        else:
+            item.p = updated[row]
+            item.c = item.c + dc[row] if dc.shape[1] else item.c
 
 
 def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: list[_Item]) -> None:
@@ -156,67 +170,40 @@ def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: 
     p = np.array([items[k].past[-1].p for k in missing])
     c = np.array([items[k].past[-1].c for k in missing])
     system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
-    costs = problem.weights.value(system, p, c)
+    costs, (Ar, rr) = problem.weights.value(system, p, c), _residuals(system, c)
     for row, k in enumerate(missing):
-        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], system.basis_residual[row])
+        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], Ar[row], float(rr[row]))
 
 
-def needs_of(algorithm: Algorithm, weights: Weights) -> Needs:
-    """Which inner products an algorithm looks at."""
-    method, composition = algorithm.method, algorithm.composition
-    curved = isinstance(method, Newton) and method.share != 0
-    derived = isinstance(method, Newton) and method.variant == "derived"
-    model = not isinstance(composition, Forward)
-    return Needs(
-        image=not isinstance(composition, Inverse),
-        model=model,
-        appearance=weights.solves_appearance,
-        curvature=(weights.residual, weights.appearance) if curved else None,
-        moving_basis=curved and derived and weights.solves_appearance and model,
-    )
+def _residuals(system: System, c: Float64) -> tuple[Float64, Float64]:
+    """A'r `(B, m)` and r'r `(B,)`; not numbers if they were not computed."""
+    Ar, rr = system.basis_residual, system.residual_residual
+    return np.full(c.shape, np.nan) if Ar is None else Ar, np.full(len(c), np.nan) if rr is None else rr
 
 
-def _increments(problem: Problem, system: System, p: Float64, c: Float64) -> tuple[Float64, Float64]:
-    method, composition, weights = problem.algorithm.method, problem.algorithm.composition, problem.weights
-    jacobian = None
-    if np.any(weights.shape_precision) and problem.order == "exact":
-        jacobian = update_jacobian(problem.motion, problem.shape, p)
-    if not isinstance(method, Newton) or method.share == 0:
-        return solve(method, quadratic(system, weights, composition, p, c, jacobian))
-    if method.variant != "safe":
-        curved = quadratic(system, weights, composition, p, c, jacobian, method.variant, method.share)
-        return solve(method, curved)
-    model = quadratic(system, weights, composition, p, c, jacobian, "derived")
-    return solve(method, model, quadratic(system, weights, composition, p, c, jacobian))
-
-
-def mahalanobis(shape: ShapeModel, parameters: Floats) -> Float64:
-    """Distance of shapes `(..., n)` from the mean, in deviations, per root of the number of modes."""
-    modes = parameters[..., SIMILARITY:]
-    return np.asarray(np.sqrt(np.sum(modes**2 / shape.eigenvalues, axis=-1) / max(shape.modes, 1)))
-
-
-def clamped(shape: ShapeModel, parameters: Float64, limit: float) -> Float64:
-    """Parameters `(B, n)` with modes that are beyond the limit pulled back onto the ellipsoid."""
-    excess = np.maximum(mahalanobis(shape, parameters) / limit, 1.0)
-    return np.concatenate([parameters[:, :SIMILARITY], parameters[:, SIMILARITY:] / excess[:, None]], axis=1)
+def _update_jacobian(problem: Problem, p: Float64) -> Float64 | None:
+    """The derivative `(B, n, n)` of the update by its increment, where a prior asks for it and it is not one."""
+    if problem.order != "exact" or not np.any(problem.weights.shape_precision):
+        return None
+    return update_jacobian(problem.motion, problem.shape, p)
 
 
 def _collected(problem: Problem, items: list[_Item]) -> Iterated:
     ends, finals = [], []
     for item in items:
-        end = item.final() or _Visit(np.nan, item.p, item.c, np.full(len(problem.weights.appearance), np.nan))
+        end = item.final() or _Visit(np.nan, item.p, item.c, np.full_like(item.c, np.nan), np.nan)
         status = item.status or Status.ITERATIONS
-        if status in (Status.CONVERGED, Status.ITERATIONS):
-            distance = mahalanobis(problem.shape, end.p)
-            status = Status.IMPLAUSIBLE if distance > problem.stopping.ellipsoid else status
+        if status.ok and problem.shape.mahalanobis(end.p) > problem.stopping.ellipsoid:
+            status = Status.IMPLAUSIBLE
         ends.append(end)
         finals.append(status)
     coordinates = np.array([end.c for end in ends])
+    residuals = np.array([end.residual for end in ends])
     return Iterated(
         shape_parameters=np.array([end.p for end in ends]),
         coordinates=coordinates,
-        explained=np.array([end.residual for end in ends]) + coordinates,
+        explained=residuals + coordinates,
+        unexplained=unexplained_energy(np.array([end.squares for end in ends]), residuals),
         statuses=finals,
         final_costs=[end.cost for end in ends],
         iterations=[item.iterations for item in items],

@@ -10,10 +10,9 @@ import numpy as np
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Int32
 from pliant.fitting.algorithm import Algorithm
-from pliant.fitting.composition import Inverse
-from pliant.fitting.cost import SSD, ProjectOut, Weights, weigh
-from pliant.fitting.loop import Iterated, Problem, needs_of
-from pliant.fitting.method import GaussNewton
+from pliant.fitting.cost import SSD, Weights, weigh
+from pliant.fitting.loop import Iterated, Problem
+from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
 from pliant.level import Level
 from pliant.motion import PiecewiseAffine
@@ -45,13 +44,14 @@ def make_kernel(
 
 
 def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:
-    """The kernel itself, or the one for algorithms whose model stands still."""
+    """The kernel itself, or the one for algorithms that look at slopes of the mean, and nothing that changes."""
     from pliant.kernels.projected import projected_kernel
 
-    still = isinstance(algorithm.cost, ProjectOut) and isinstance(algorithm.composition, Inverse)
-    if still and isinstance(algorithm.method, GaussNewton) and weights.residual > 0:
-        return projected_kernel(kernel, weights.residual, weights.appearance)
-    return kernel
+    needs = needs_of(algorithm, weights)
+    changing = needs.image or needs.appearance or needs.curvature is not None
+    if changing or weights.residual == 0:
+        return kernel
+    return projected_kernel(kernel, weights.residual, weights.appearance)
 
 
 def weights_of(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:

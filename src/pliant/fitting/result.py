@@ -33,9 +33,11 @@ class LevelTrace(Concise):
 class FitResult(Concise):
     """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
 
-    `cost` is that of the finest level at `points`; `reason` is a sentence if the fit failed. `trace` has every
-    iteration, unless it was not asked for. `covariance (v, 2, 2)` says, in square pixels of the image, where the
-    landmarks may be, if the model was calibrated; without that, it is Gauss-Newton's alone, too sure by far.
+    `cost` is that of the finest level at `points`, and `mismatch` what the model cannot explain there over what it
+    sees: 0 if it explains all, about 1 where there is nothing, not a number if the fit was lost at a coarser level.
+    `reason` is a sentence if the fit failed. `trace` has every iteration, unless it was not asked for. `covariance
+    (v, 2, 2)` says, in square pixels of the image, where the landmarks may be, if the model was calibrated; without
+    that, it is Gauss-Newton's alone, too sure by far.
     """
 
     model: Model
@@ -45,6 +47,7 @@ class FitResult(Concise):
     status: Status
     reason: str
     cost: float
+    mismatch: float
     iterations: int
     seconds: float
     shape_parameters: Float64
@@ -69,15 +72,15 @@ class FitResult(Concise):
     @property
     def ok(self) -> bool:
         """Whether the fit ended as fits should: it converged, or used all of its iterations."""
-        return self.status in (Status.CONVERGED, Status.ITERATIONS)
+        return self.status.ok
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error, as a share of the object's size, is below the bound.
 
-        A fit that was lost has none; it is not a number if the model was not calibrated (`pliant.calibrate`) or the
-        fit was made without evidence.
+        It is zero for a fit that was lost or failed, and not a number if the model was not calibrated
+        (`pliant.calibrate`) or the fit was made without evidence.
         """
-        if self.status in (Status.DIVERGED, Status.OUTSIDE, Status.FAILED):
+        if self.status.lost or self.status is Status.FAILED:
             return 0.0
         if self.model.confidence is None or self.evidence is None:
             return float("nan")
@@ -106,6 +109,7 @@ def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> 
         status=Status.FAILED,
         reason=reason,
         cost=float("nan"),
+        mismatch=float("nan"),
         iterations=0,
         seconds=0.0,
         shape_parameters=np.full(model.levels[-1].shape.parameters, np.nan),

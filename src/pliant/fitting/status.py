@@ -22,3 +22,13 @@ class Status(StrEnum):
     """Something became infinite; the last finite estimate is returned."""
     FAILED = "failed"
     """The image or the start could not be used."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether the fit ended as fits should: it converged, or used all of its iterations."""
+        return self in (Status.CONVERGED, Status.ITERATIONS)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the fit left the image or the numbers: there is nothing to go on from."""
+        return self in (Status.OUTSIDE, Status.DIVERGED)

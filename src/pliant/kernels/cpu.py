@@ -12,18 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.appearance.subspace import Subspace, restrict
-from pliant.arrays import Float32, Float64, Floats, Int32
+from pliant.arrays import Float32, Float64, Floats, Int32, Scalar
 from pliant.kernels import mesh_loops
 from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes, pass_with_values
 from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
-from pliant.kernels.system import Needs, System
+from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
 from pliant.threads import shared_pool
 
@@ -35,6 +36,7 @@ _GROUP = 8
 class CpuKernel:
     """Systems of one piecewise affine level; `cpu_kernel` makes it, with what an algorithm needs and no more.
 
+    What is None was not needed, and a System that asks for it after all gets a sentence.
     `panels` is A, `mean (V, c, 1, LANES)` and `mean_slopes (V, c, 2, LANES)` are those of abar. `mean_mean` is
     Jabar'Jabar `(n, n)`, `basis_mean` is A'Jabar `(m, n)`, and `basis_basis` is A'JA `(m, n, m)`, the last index
     being the component that moves. `slope_rows (m, V c 2 LANES)` are the slopes of A, where some pixels are
@@ -47,7 +49,7 @@ class CpuKernel:
     mean: Float32
     mean_slopes: Float32
     mean_mean: Float64
-    basis_mean: Float64
+    basis_mean: Float64 | None = None
     basis_basis: Float32 | None = None
     slope_rows: Float32 | None = None
     slope_panels: Float32 | None = None
@@ -56,13 +58,14 @@ class CpuKernel:
     def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
         """The System of images `(h, w, c)` with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
         groups = [slice(start, start + _GROUP) for start in range(0, len(images), _GROUP)]
-        return _joined([self._group(images[g], shapes[g], coordinates[g], needs) for g in groups])
+        systems = [self._group(images[g], shapes[g], coordinates[g], needs) for g in groups]
+        return systems[0] if len(systems) == 1 else united(systems, np.concatenate)
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:
         """Appearance coordinates `(B, m)` that explain the images best: A'(i - abar)."""
         nothing = np.zeros((len(images), len(self.subspace.variances)))
         needs = Needs(image=False, model=False, appearance=False)
-        return self.system(images, shapes, nothing, needs).basis_residual
+        return self.system(images, shapes, nothing, needs).needed("basis_residual")
 
     def threaded(self, jobs: int) -> CpuKernel:
         return replace(self, jobs=jobs)
@@ -83,7 +86,7 @@ class CpuKernel:
 
     def _group(self, images: Sequence[Float32], shapes: Floats, c: Floats, needs: Needs) -> System:
         mesh, S = self.mesh, self.mesh.level.shape.basis
-        batch, m, n = len(images), len(self.subspace.variances), S.shape[1]
+        batch = len(images)
         everyone = range(batch)
         # Fields of what is seen of an image: its slopes along x and y, if they are needed, and then e.
         last = 2 if needs.image else 0
@@ -95,36 +98,27 @@ class CpuKernel:
                 mesh_loops.slopes(values, mesh.neighbours, mesh.steps, out, mesh.channels)
         modelled = self._room_for_appearance(batch, needs)
         AG, Ae = self._pass(seen, c, modelled)
-        square, tall, flat = np.zeros((batch, n, n)), np.zeros((batch, m, n)), np.zeros((batch, n))
-        ii, ia, aa, ie, ae, Ai, Aa = square, square, square, flat, flat, tall, tall
+        # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
+        Ar = Ae - c
+        ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
+        found = {"residual_residual": ee - np.sum((Ae + Ar) * c, axis=1), "basis_residual": Ar}
         if needs.image:
-            Ai = np.swapaxes(AG, 1, 2) @ S
-            ii = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
+            found["basis_image"] = Ai = np.swapaxes(AG, 1, 2) @ S
+            found["image_image"] = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
             ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
+            found["image_residual"] = ie - _transposed_times(Ai, c)
         if needs.model:
             appearance = [mesh.gathered(values) for values in modelled] if mesh.everywhere else []
             slopes = self._model_slopes(c, appearance, needs)
-            Aa = self._basis_model(c, needs)
+            found["basis_model"] = Aa = self._basis_model(c, needs)
             ae = np.stack([mesh.moments(slopes[b], seen[b], last) for b in everyone])
-            aa = np.broadcast_to(self.mean_mean, square.shape)
+            found["model_residual"] = ae - _transposed_times(Aa, c)
+            found["model_model"] = np.broadcast_to(self.mean_mean, (batch, *self.mean_mean.shape))
             if needs.appearance:
-                aa = np.stack([mesh.gram(slopes[b], slopes[b]) for b in everyone])
+                found["model_model"] = np.stack([mesh.gram(slopes[b], slopes[b]) for b in everyone])
             if needs.image:
-                ia = np.stack([mesh.gram(seen[b], slopes[b]) for b in everyone])
-        # All that was computed with e = i - abar moves to r = e - A c, because A is orthonormal.
-        Ar = Ae - c
-        ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
-        system = System(
-            image_image=ii,
-            image_model=ia,
-            model_model=aa,
-            image_residual=ie - _transposed_times(Ai, c),
-            model_residual=ae - _transposed_times(Aa, c),
-            residual_residual=ee - np.sum((Ae + Ar) * c, axis=1),
-            basis_image=Ai,
-            basis_model=Aa,
-            basis_residual=Ar,
-        )
+                found["image_model"] = np.stack([mesh.gram(seen[b], slopes[b]) for b in everyone])
+        system = System(**found)
         if needs.curvature is None:
             return system
         # Second differences reach farther than first ones: they want the whole frame.
@@ -150,12 +144,12 @@ class CpuKernel:
         w0, w = needs.curvature
         y = np.float32(w0) * r
         if np.any(w):
-            y -= self.combined(w * system.basis_residual)
+            y -= self.combined(w * system.needed("basis_residual"))
         along = [self.mesh.gathered(values) for values in y]
 
-        def bent(side: Sequence[Float32]) -> Float64:
+        def bent(side: Sequence[Float32]) -> Float64 | None:
             if not side:
-                return np.zeros_like(system.image_image)
+                return None
             return np.stack([self.mesh.bent(values, y) for values, y in zip(side, along, strict=True)])
 
         moving = self._moving_basis(r) if needs.moving_basis else None
@@ -184,12 +178,12 @@ class CpuKernel:
 
     def _moving_basis(self, r: Float32) -> Float64:
         """JA'r `(b, m, n)` for residuals `(b, V, c, LANES)`."""
-        layout = self.mesh.layout
+        layout, slopes = self.mesh.layout, _made(self.slope_panels)
         G = np.zeros((len(r), self.mesh.corners, len(self.subspace.variances)))
 
         def part(span: tuple[int, int], G: Float64) -> None:
             mesh = (layout.starts, layout.corners, layout.weights)
-            pass_over_slopes(self.slope_panels, *mesh, r, G, span, self.mesh.channels)
+            pass_over_slopes(slopes, *mesh, r, G, span, self.mesh.channels)
 
         self._over_panels(part, G)
         return np.asarray(np.swapaxes(G, 1, 2) @ self.mesh.level.shape.basis)
@@ -223,17 +217,15 @@ class CpuKernel:
             return [self.mean_slopes] * len(c)
         if self.mesh.everywhere:
             return [self.mesh.slopes(values) for values in appearance]
-        assert self.slope_rows is not None
-        moved = c.astype(np.float32) @ self.slope_rows
+        moved = c.astype(np.float32) @ _made(self.slope_rows)
         return list(self.mean_slopes + moved.reshape(len(c), *self.mean_slopes.shape))
 
     def _basis_model(self, c: Floats, needs: Needs) -> Float64:
         """A'Ja `(b, m, n)`: linear in c, and no pixel is needed."""
-        fixed = self.basis_mean
+        fixed = _made(self.basis_mean)
         if not needs.appearance:
             return np.broadcast_to(fixed, (len(c), *fixed.shape))
-        assert self.basis_basis is not None
-        moved = c.astype(np.float32) @ self.basis_basis.reshape(fixed.size, c.shape[1]).T
+        moved = c.astype(np.float32) @ _made(self.basis_basis).reshape(fixed.size, c.shape[1]).T
         return np.asarray(fixed + moved.reshape(len(c), *fixed.shape))
 
     def _whole_appearance(self, c: Floats, needs: Needs) -> Sequence[Float32]:
@@ -259,7 +251,6 @@ def cpu_kernel(
         mean=mesh.spread(subspace.mean),
         mean_slopes=mean_slopes,
         mean_mean=mesh.gram(mean_slopes, mean_slopes),
-        basis_mean=np.zeros((m, level.shape.parameters)),
         jobs=jobs,
     )
     if needs.model:
@@ -321,13 +312,15 @@ def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:
     return np.asarray(np.swapaxes(AG, 1, 2) @ kernel.mesh.level.shape.basis)
 
 
+def _made(part: NDArray[Scalar] | None) -> NDArray[Scalar]:
+    """A part of a kernel, or a sentence if the kernel was made without it."""
+    if part is None:
+        raise ValueError(
+            "this kernel was made for less than it is asked for: make it with all needs it will meet."
+        )
+    return part
+
+
 def _transposed_times(matrices: Float64, vectors: Floats) -> Float64:
     """A'x `(b, n)` for matrices `(b, m, n)` and vectors `(b, m)`."""
     return np.asarray((vectors[:, None, :] @ matrices)[:, 0])
-
-
-def _joined(systems: Sequence[System]) -> System:
-    if len(systems) == 1:
-        return systems[0]
-    names = [field.name for field in fields(System) if getattr(systems[0], field.name) is not None]
-    return System(**{name: np.concatenate([getattr(part, name) for part in systems]) for name in names})

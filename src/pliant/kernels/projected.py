@@ -1,7 +1,8 @@
 """Systems for project-out inverse composition with Gauss-Newton, at the price of a look at the image.
 
 The model is its mean and does not move, so Ja and M = w0 I - A diag(w) A' are known before an image is seen. With
-w0 J = M Ja computed once, Ja'M r = w0 J'r needs n products with the residual, and A itself is not read.
+w0 J = M Ja computed once, Ja'M r = w0 J'r needs n products with the residual, and A itself is not read. (The paper
+says so in the footnote to equation 59.)
 """
 
 from __future__ import annotations
@@ -19,34 +20,27 @@ from pliant.kernels.system import Needs, System
 
 @dataclass(frozen=True, eq=False)
 class ProjectedKernel:
-    """Systems in which J `(n, V c LANES)` stands for Ja, so that A'Ja is zero; `model_model (n, n)` is Ja'J."""
+    """Systems with Ja'M Ja `(n, n)`, and Ja'M r from the `rows (n, V c LANES)` of J = M Ja / w0."""
 
     kernel: CpuKernel
+    w0: float
     rows: Float32
-    model_model: Float64
+    projected_model: Float64
 
     def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
-        """As all kernels do it; unless asked for what the cost needs, r'r and A'r are not there."""
-        if needs.image:
-            # Not for an iteration: someone weighs where the fit has ended.
+        """What an iteration looks at; r'r and A'r are there if the cost is asked for."""
+        if needs.image or not needs.model:
+            # Not for an iteration: someone weighs where the fit has ended, or wants its cost.
             return self.kernel.system(images, shapes, coordinates, needs)
-        n, m, batch = len(self.rows), len(self.kernel.subspace.variances), len(images)
-        full = self.kernel.system(images, shapes, coordinates, needs.cost_alone()) if needs.cost else None
-        moments = np.zeros((batch, n))
-        if needs.model:
-            for b in range(batch):
-                moments[b] = _products(self.rows, self.kernel.residual(images[b], shapes[b]).reshape(-1))
-        square, tall = np.zeros((batch, n, n)), np.zeros((batch, m, n))
-        return System(
-            image_image=square,
-            image_model=square,
-            model_model=np.broadcast_to(self.model_model, square.shape),
-            image_residual=np.zeros((batch, n)),
-            model_residual=moments,
-            residual_residual=None if full is None else full.residual_residual,
-            basis_image=tall,
-            basis_model=tall,
-            basis_residual=np.zeros((batch, m)) if full is None else full.basis_residual,
+        system = System()
+        if needs.cost:
+            system = self.kernel.system(images, shapes, coordinates, needs.cost_alone())
+        residuals = (self.kernel.residual(image, s) for image, s in zip(images, shapes, strict=True))
+        moments = np.stack([_products(self.rows, e.reshape(-1)) for e in residuals])
+        return replace(
+            system,
+            projected_model=np.broadcast_to(self.projected_model, (len(images), *self.projected_model.shape)),
+            projected_residual=self.w0 * moments,
         )
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:
@@ -58,17 +52,20 @@ class ProjectedKernel:
 
 def projected_kernel(kernel: CpuKernel, w0: float, w: Float64) -> ProjectedKernel:
     """The kernel for the metric w0 I - A diag(w) A', `w (m,)`; w0 is not zero."""
-    mesh = kernel.mesh
+    mesh, basis_mean = kernel.mesh, kernel.basis_mean
+    if basis_mean is None:
+        raise ValueError("this kernel was made without slopes of the model, which are what is projected.")
     weights = np.moveaxis(mesh.layout.weights, 1, 0)
     basis = mesh.level.shape.basis.reshape(-1, 2, mesh.level.shape.parameters)
     corners = np.repeat(mesh.layout.corners, np.diff(mesh.layout.starts), axis=0)
     # dW/dp at every lane (V, LANES, 2, n), and with it Ja as blocks (n, V, c, LANES).
     warp = np.einsum("kvl,vkan->vlan", weights, basis[corners], optimize=True).astype(np.float32)
     J = np.einsum("vcal,vlan->nvcl", kernel.mean_slopes, warp, optimize=True)
-    J -= kernel.combined((w[:, None] / w0 * kernel.basis_mean).T)
-    within = kernel.basis_mean.T @ (w[:, None] / w0 * kernel.basis_mean)
+    weighted = w[:, None] / w0 * basis_mean
+    J -= kernel.combined(weighted.T)
+    within = basis_mean.T @ weighted
     rows = np.ascontiguousarray(J.reshape(len(J), -1), dtype=np.float32)
-    return ProjectedKernel(kernel, rows, kernel.mean_mean - within)
+    return ProjectedKernel(kernel, w0, rows, w0 * (kernel.mean_mean - within))
 
 
 @compiled(fastmath=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats, Int32
-from pliant.kernels.system import Needs, System
+from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
 from pliant.motion import jacobian
 
@@ -28,8 +28,7 @@ class ReferenceKernel:
     def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
         """The System of images `(h, w, c)` with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
         items = [self._one(*item, needs) for item in zip(images, shapes, coordinates, strict=True)]
-        names = [field.name for field in fields(System) if getattr(items[0], field.name) is not None]
-        return System(**{name: np.stack([getattr(item, name) for item in items]) for name in names})
+        return united(items, np.stack)
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:
         """Appearance coordinates `(B, m)` that explain the images best: A'(i - abar)."""
@@ -48,24 +47,21 @@ class ReferenceKernel:
         i = self._warped(image, shape)
         a = self._modelled(coordinates)
         r = (i - a)[chosen].ravel()
-        slopes_i, slopes_a = frame.gradient(i), frame.gradient(a)
-        none = np.zeros((len(r), self._W.shape[-1]))
-        Ji = along_warp(slopes_i[:, chosen], self._W) if needs.image else none
-        Ja = along_warp(slopes_a[:, chosen], self._W) if needs.model else none
+        slopes_i = frame.gradient(i) if needs.image else None
+        slopes_a = frame.gradient(a) if needs.model else None
+        Ji, Ja = (None if s is None else along_warp(s[:, chosen], self._W) for s in (slopes_i, slopes_a))
         system = inner_products(r, self._basis, Ji, Ja)
         if needs.curvature is None:
             return system
         w0, w = needs.curvature
-        y = w0 * r - (w * system.basis_residual) @ self._basis
+        y = w0 * r - (w * system.needed("basis_residual")) @ self._basis
+
+        def bent(slopes: Floats | None) -> Float64 | None:
+            return None if slopes is None else curvature(frame.gradient(slopes)[:, :, chosen], y, self._W)
+
+        moving = self._basis_curvature(r) if needs.moving_basis else None
         return replace(
-            system,
-            image_curvature=curvature(
-                frame.gradient(slopes_i)[:, :, chosen] if needs.image else 0 * y, y, self._W
-            ),
-            model_curvature=curvature(
-                frame.gradient(slopes_a)[:, :, chosen] if needs.model else 0 * y, y, self._W
-            ),
-            basis_curvature=self._basis_curvature(r) if needs.moving_basis else None,
+            system, image_curvature=bent(slopes_i), model_curvature=bent(slopes_a), basis_curvature=moving
         )
 
     def _warped(self, image: Float32, shape: Floats) -> Floats:
@@ -107,25 +103,18 @@ def along_warp(slopes: Floats, W: Floats) -> Floats:
     return np.asarray(np.einsum("afc,fan->fcn", slopes, W).reshape(-1, W.shape[-1]))
 
 
-def inner_products(r: Floats, basis: Floats, Ji: Floats, Ja: Floats) -> System:
-    """A System of one image, without curvature, from r `(d,)`, basis `(m, d)`, Ji and Ja `(d, n)`."""
-    return System(
-        image_image=Ji.T @ Ji,
-        image_model=Ji.T @ Ja,
-        model_model=Ja.T @ Ja,
-        image_residual=Ji.T @ r,
-        model_residual=Ja.T @ r,
-        residual_residual=np.asarray(r @ r),
-        basis_image=basis @ Ji,
-        basis_model=basis @ Ja,
-        basis_residual=basis @ r,
-    )
+def inner_products(r: Floats, basis: Floats, Ji: Floats | None, Ja: Floats | None) -> System:
+    """A System of one image, without curvature, from r `(d,)`, basis `(m, d)`, and Ji and Ja `(d, n)` if wanted."""
+    system = System(residual_residual=np.asarray(r @ r), basis_residual=basis @ r)
+    if Ji is not None:
+        system = replace(system, image_image=Ji.T @ Ji, image_residual=Ji.T @ r, basis_image=basis @ Ji)
+    if Ja is not None:
+        system = replace(system, model_model=Ja.T @ Ja, model_residual=Ja.T @ r, basis_model=basis @ Ja)
+    return system if Ji is None or Ja is None else replace(system, image_model=Ji.T @ Ja)
 
 
 def curvature(hessian: Floats, y: Floats, W: Floats) -> Float64:
     """Σ y W'∇²W `(n, n)` over pixels and channels, with second derivatives `(2, 2, f, c)` and y `(f c,)`."""
-    if hessian.ndim == 1:
-        return np.zeros((W.shape[-1], W.shape[-1]))
     per_pixel = np.einsum("abfc,fc->fab", hessian, y.reshape(hessian.shape[2:]))
     symmetric = (per_pixel + np.swapaxes(per_pixel, 1, 2)) / 2
     return np.asarray(np.einsum("fan,fab,fbm->nm", W, symmetric, W, optimize=True), dtype=np.float64)

@@ -6,11 +6,16 @@ small warp and `A` the appearance basis, a kernel computes what is below; algori
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
+
+import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64, Floats
+
+Product = Float64 | None
+"""An inner product, or None if the kernel was not asked for it; `System.needed` has it, or a sentence."""
 
 
 @dataclass(frozen=True)
@@ -38,33 +43,58 @@ class Needs:
 class System(Concise):
     """Inner products for a batch of B images, with n shape and m appearance parameters.
 
-    What an algorithm did not ask for is zero; the curvature, and r'r, are None.
+    What the kernel was not asked for is None, and `needed` says so in a sentence. A kernel which applies the metric
+    M = w0 I - A diag(w) A' of a cost by itself has Ja'M Ja and Ja'M r in place of all products with Ja.
     """
 
-    image_image: Float64
+    image_image: Product = None
     """Ji'Ji `(B, n, n)`"""
-    image_model: Float64
+    image_model: Product = None
     """Ji'Ja `(B, n, n)`"""
-    model_model: Float64
+    model_model: Product = None
     """Ja'Ja `(B, n, n)`"""
-    image_residual: Float64
+    image_residual: Product = None
     """Ji'r `(B, n)`"""
-    model_residual: Float64
+    model_residual: Product = None
     """Ja'r `(B, n)`"""
-    residual_residual: Float64 | None
+    residual_residual: Product = None
     """r'r `(B,)`"""
-    basis_image: Float64
+    basis_image: Product = None
     """A'Ji `(B, m, n)`"""
-    basis_model: Float64
+    basis_model: Product = None
     """A'Ja `(B, m, n)`"""
-    basis_residual: Float64
+    basis_residual: Product = None
     """A'r `(B, m)`"""
-    image_curvature: Float64 | None = None
+    image_curvature: Product = None
     """Σ y W'∇²i W `(B, n, n)`, over all pixels and channels"""
-    model_curvature: Float64 | None = None
+    model_curvature: Product = None
     """Σ y W'∇²a W `(B, n, n)`"""
-    basis_curvature: Float64 | None = None
+    basis_curvature: Product = None
     """JA'r `(B, m, n)`: the derivative of A'r when the small warp moves the basis"""
+    projected_model: Product = None
+    """Ja'M Ja `(B, n, n)`"""
+    projected_residual: Product = None
+    """Ja'M r `(B, n)`"""
+
+    @property
+    def model_image(self) -> Product:
+        """Ja'Ji `(B, n, n)`"""
+        return None if self.image_model is None else np.swapaxes(self.image_model, -1, -2)
+
+    def needed(self, name: str) -> Float64:
+        """What is called `name`, or a sentence if the kernel was not asked for it."""
+        values: Float64 | None = getattr(self, name)
+        if values is None:
+            raise ValueError(
+                f"the kernel was not asked for {name}: whoever looks at it must have it in its Needs."
+            )
+        return values
+
+
+def united(systems: Sequence[System], unite: Callable[[list[Float64]], Any]) -> System:
+    """One System of several alike: `np.stack` unites those of single images, `np.concatenate` those of batches."""
+    names = [field.name for field in fields(System) if getattr(systems[0], field.name) is not None]
+    return System(**{name: unite([getattr(system, name) for system in systems]) for name in names})
 
 
 class Kernel(Protocol):

@@ -64,6 +64,21 @@ class ShapeModel(Concise):
         offset = np.asarray(parameters, dtype=np.float64) @ self.basis.T
         return self.mean + offset.reshape(*offset.shape[:-1], -1, 2)
 
+    def mahalanobis(self, parameters: Floats) -> Float64:
+        """Distances `(...)` of shapes from the mean, in deviations, per root of the number of modes.
+
+        The similarity of the parameters `(..., 4 + n)` does not count: a shape may be anywhere, at any size.
+        """
+        modes = parameters[..., SIMILARITY:]
+        return np.asarray(np.sqrt(np.sum(modes**2 / self.eigenvalues, axis=-1) / max(self.modes, 1)))
+
+    def clamped(self, parameters: Floats, limit: float) -> Float64:
+        """Parameters `(..., 4 + n)` with modes that are beyond the limit pulled back onto the ellipsoid."""
+        excess = np.maximum(self.mahalanobis(parameters) / limit, 1.0)[..., None]
+        return np.concatenate(
+            [parameters[..., :SIMILARITY], parameters[..., SIMILARITY:] / excess], axis=-1, dtype=np.float64
+        )
+
     def scaled(self, factor: float) -> ShapeModel:
         """The same model with `factor` times as many pixels along each axis."""
         return replace(

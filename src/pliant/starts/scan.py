@@ -12,7 +12,6 @@ from pliant.appearance.view import feature_view
 from pliant.arrays import Float64, Image
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.loop import iterate
-from pliant.fitting.status import Status
 from pliant.model import Model
 from pliant.shape import shape_size
 from pliant.trust.mismatch import relative_costs
@@ -108,7 +107,7 @@ def _one_size(fitter: Fitter, image: Image, size: float) -> tuple[Float64, Float
         done = iterate(problem, [seen.pixels] * len(some), some, coordinates, _ITERATIONS, every_cost=False)
         shapes = level.shape.instance(done.shape_parameters)
         relative = relative_costs(level, [seen.pixels] * len(some), shapes, done.final_costs)
-        lost = [status in (Status.DIVERGED, Status.OUTSIDE) for status in done.statuses]
+        lost = [status.lost for status in done.statuses]
         costs.append(np.where(np.isfinite(relative) & ~np.array(lost), relative, np.inf))
         ended.append(seen.to_image(shapes))
     return np.concatenate(costs), np.concatenate(ended)

@@ -34,7 +34,7 @@ from pliant.trust.confidence import (
     predictors,
 )
 
-BOUNDS = np.geomspace(0.01, 0.16, 9)
+REGRESSED_BOUNDS = np.geomspace(0.01, 0.16, 9)
 """Errors at which a regression is fitted: an octave is two steps."""
 
 NOISES = (0.05, 0.05, 0.1, 0.15)
@@ -159,7 +159,7 @@ def _learned(judged: Sequence[_Judged]) -> Confidence:
     known = np.all(np.isfinite(seen), axis=1) & np.isfinite(errors)
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
-    rows = [_logistic((seen - centre) / scale, errors < bound) for bound in BOUNDS]
+    rows = [_logistic((seen - centre) / scale, errors < bound) for bound in REGRESSED_BOUNDS]
     usual = 2 * np.median(errors)
     typical = [one for one, good in zip(judged, known, strict=True) if good and one.error < usual]
     factor, scatter = _scatter(typical)
@@ -167,7 +167,7 @@ def _learned(judged: Sequence[_Judged]) -> Confidence:
         fits=len(errors),
         centre=centre,
         scale=scale,
-        bounds=BOUNDS,
+        bounds=REGRESSED_BOUNDS,
         weights=np.array([row[:-1] for row in rows]),
         offsets=np.array([row[-1] for row in rows]),
         factor=factor,

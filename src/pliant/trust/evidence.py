@@ -12,6 +12,7 @@ from pliant.kernels.system import Kernel, Needs
 from pliant.level import Level
 from pliant.shape import SIMILARITY
 from pliant.trust.confidence import Evidence
+from pliant.trust.mismatch import unexplained_energy
 
 
 def gather(
@@ -26,20 +27,17 @@ def gather(
     needs = Needs(image=True, model=False, appearance=False)
     shapes = level.shape.instance(parameters)
     system = kernel.system(images, shapes, np.zeros((len(images), m)), needs)
-    assert system.residual_residual is not None
+    Ar, JiJi, AJi = (system.needed(name) for name in ("basis_residual", "image_image", "basis_image"))
     share = len(subspace.mean) / len(level.appearance.mean)
     kept = float(np.sum(level.appearance.eigenvalues))
     floor = 1e-6 * max(level.appearance.total_variance, 1e-12)
-    explained = np.sum(system.basis_residual**2, axis=1)
-    outside = system.residual_residual - explained
+    explained = np.sum(Ar**2, axis=1)
+    outside = unexplained_energy(system.needed("residual_residual"), Ar)
     noise = max(subspace.noise, 1e-6 * float(np.max(subspace.variances, initial=1e-6)))
     weights = subspace.variances / (subspace.variances + noise)
     # J'MJ without 1 / noise: slopes of the image that no change of appearance explains.
-    slopes = system.image_image - np.swapaxes(system.basis_image, 1, 2) @ (
-        weights[:, None] * system.basis_image
-    )
-    modes = parameters[:, SIMILARITY:]
-    distance = np.sum(modes**2 / level.shape.eigenvalues, axis=1) / max(level.shape.modes, 1)
+    slopes = JiJi - np.swapaxes(AJi, 1, 2) @ (weights[:, None] * AJi)
+    distance = level.shape.mahalanobis(parameters) ** 2
     sharpness = np.trace(slopes, axis1=1, axis2=2)
     evidence = [
         Evidence(*map(float, values))

@@ -1,4 +1,18 @@
-"""Which of several fits to an image is the best."""
+"""Whether the model explains an image, and which of several fits does it best.
+
+Let i be the image warped to the model's frame, abar the mean, A the orthonormal basis of appearance, L the
+variances of its coordinates, and n the noise. The likeliest appearance is a = abar + A c with
+c = L (L + n)^-1 A'(i - abar). What the model cannot explain, over what it sees, is
+
+    mismatch = |i - a|² / |a|².
+
+Where there is nothing it is 1 or more, at any contrast. It follows from the inner products at any appearance c',
+where r = i - abar - A c':  A'(i - abar) = A'r + c', and the energy outside of the subspace is r'r - |A'r|². So
+no pixel is looked at for it, and the algorithm does not change it, but for a ridge, which takes variances to be 1.
+
+Which of several places in an image is the best is another question. |i|², which is not among the inner products,
+says more about it than |a|² does: a wild c explains a good deal of anything. docs/starts.md has the numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pliant.appearance.interpolation import bilinear
+from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats
 from pliant.level import Level
 
@@ -14,10 +29,25 @@ _EVERY = 4
 """One pixel of the frame in so many is looked at: enough for a sum."""
 
 
+def unexplained_energy(residual_residual: Float64, basis_residual: Float64) -> Float64:
+    """Energy of i - abar outside of the subspace `(B,)`, from r'r `(B,)` and A'r `(B, m)`."""
+    return np.asarray(np.maximum(residual_residual - np.sum(basis_residual**2, axis=1), 0.0))
+
+
+def mismatches(subspace: Subspace, explained: Float64, unexplained: Float64) -> Float64:
+    """The mismatch `(B,)` of images with A'(i - abar) `(B, m)` and this energy outside of the subspace `(B,)`."""
+    doubt = subspace.noise / np.maximum(subspace.variances + subspace.noise, 1e-12)
+    missed = unexplained + np.sum((doubt * explained) ** 2, axis=1)
+    # The part of the mean within the subspace moves with c; the rest of it is always seen.
+    within = subspace.mean_products
+    seen = np.sum((within + (1 - doubt) * explained) ** 2, axis=1) + subspace.mean_energy - within @ within
+    return np.asarray(missed / np.maximum(seen, 1e-12))
+
+
 def relative_costs(
     level: Level, images: Sequence[Float32], shapes: Floats, costs: Sequence[float]
 ) -> Float64:
-    """Costs `(B,)` over the mean square of the features that the shapes `(B, v, 2)` cover.
+    """Costs `(B,)` over the mean square of the features that the shapes `(B, v, 2)` cover: for fits to one image.
 
     Plain costs cannot be compared between places: where an image `(h, w, c)` is flat there is nothing that a
     model could fail to explain, and a wall would be a better face than any face.

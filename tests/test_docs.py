@@ -1,0 +1,146 @@
+"""What README and docs tell people to type is typed here, and examples in docstrings are run."""
+
+import doctest
+import inspect
+import re
+import shlex
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+import pliant
+from pliant.synthetic import write_faces
+from pliant.synthetic.video import write_video
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def snippets(page: Path) -> list[tuple[str, str]]:
+    """The blocks of a page that can be run: Python, and commands of pliant."""
+    found = []
+    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if language == "python":
+            found.append((language, text))
+        elif not language and text.startswith("pliant "):
+            found.append(("shell", text))
+    return found
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, model):
+    """A folder with all that the pages speak of: small images, and a model that fits in no time."""
+    root = tmp_path_factory.mktemp("docs")
+    write_faces(root / "photographs", 12, seed=1, image_size=96)
+    write_faces(root / "annotated", 2, seed=2, image_size=96)
+    for name in ("faces", "new", "chest", "more"):
+        shutil.copytree(root / "photographs", root / name)
+    for number, file in enumerate(sorted((root / "faces").iterdir())):
+        file.rename(file.with_name(f"person{number // 6:02d}_{file.name}"))
+    for file in sorted((root / "new").iterdir()):
+        if file.suffix == ".pts" or file.stem > "face-0002":
+            file.unlink()
+    for name in ("new.jpg", "a.jpg", "b.jpg"):
+        shutil.copy(root / "new" / "face-0000.jpg", root / name)
+    photographs = pliant.load_dataset(root / "photographs")
+    annotations = [replace(sample.annotation(), image=Path(sample.name).name) for sample in photographs]
+    pliant.write_annotations(root / "photographs.xml", annotations)
+    # As dlib has it: the file lies above the images that it names.
+    text = (root / "photographs.xml").read_text().replace("file='", "file='photographs/")
+    (root / "labels.xml").write_text(text)
+    pliant.write_annotations(root / "old.tps", annotations)
+    rows = [
+        f"photographs/face-{k:04d}.jpg,photographs/face-{k:04d}.pts,person{k:02d}_,{'train' if k < 10 else 'test'}"
+        for k in range(12)
+    ]
+    (root / "manifest.csv").write_text("\n".join(["image,landmarks,group,split", *rows]) + "\n")
+    shutil.copy(write_video(root / "film", 6, width=96), root / "face.mp4")
+    model.save(root / "faces.pliant")
+    return root
+
+
+@pytest.fixture
+def names(world, model):
+    """What snippets take for granted, having been told elsewhere on their page."""
+    plain = pliant.load_dataset(world / "photographs")
+    images = [sample.image() for sample in plain[:5]]
+    truths = [sample.points() for sample in plain[:5]]
+    fits = pliant.fit(model, images, truths, iterations=2)
+    return {
+        "pliant": pliant,
+        "np": np,
+        "dataset": plain,
+        "model": model,
+        "image": images[0],
+        "fit": fits[0],
+        "fits": fits,
+        "starts": [
+            truth + 1 for truth in [sample.points() for sample in pliant.load_dataset(world / "faces")]
+        ],
+    }
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if snippets(page)], ids=lambda page: page.name)
+def test_what_a_page_says_to_type_works(page, world, names, command, tmp_path, monkeypatch):
+    place = tmp_path / "place"
+    shutil.copytree(world, place)
+    monkeypatch.chdir(place)
+    for language, text in snippets(page):
+        if language == "shell":
+            for line in text.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                if words and not words[0].startswith("#"):
+                    assert words[0] == "pliant", line
+                    expected = 3 if words[1] == "check" else 0
+                    said = command(*_quick(words[1:]), code=None)
+                    assert said.code in (0, expected), f"{line}\n{said.err}"
+        else:
+            exec(compile(text, str(page), "exec"), names)
+    plt.close("all")
+
+
+def _quick(words: list[str]) -> list[str]:
+    """The same command at a size that a test can wait for."""
+    small = {
+        "train": ["--size", "40", "--shape-modes", "2,5"],
+        "fit": ["--iterations", "2"],
+        "evaluate": ["--starts", "1", "--iterations", "2"],
+        "synthetic": ["--count", "6"] if "--video" not in words else ["--frames", "6"],
+        "experiment": ["--quick"],
+    }.get(words[0], [])
+    return [*words, *(small if not set(small[:1]) & set(words) else [])]
+
+
+PUBLIC = sorted(name for name in pliant.__all__ if name != "__version__")
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_examples_in_docstrings_run(name, world, monkeypatch):
+    monkeypatch.chdir(world)
+    thing = getattr(pliant, name)
+    finder = doctest.DocTestFinder(recurse=False)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    tests = [test for test in finder.find(thing, name, globs={"pliant": pliant, "np": np}) if test.examples]
+    assert tests, f"pliant.{name} has no example"
+    for test in tests:
+        assert runner.run(test).failed == 0
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_say_what_they_take_and_give(name):
+    thing = getattr(pliant, name)
+    text = inspect.getdoc(thing) or ""
+    assert len(text.splitlines()[0]) > 20, f"pliant.{name} does not say what it is"
+    if inspect.isfunction(thing):
+        parameters = list(inspect.signature(thing).parameters)
+        assert not parameters or "Parameters\n---" in text, f"pliant.{name} does not say what it takes"
+        for parameter in parameters:
+            assert re.search(rf"^\W*{parameter}\b|[,*] ?{parameter}\b", text, re.MULTILINE), (
+                f"{name}: {parameter}"
+            )
+        assert "Returns\n---" in text or "Yields\n---" in text, f"pliant.{name} does not say what it gives"
