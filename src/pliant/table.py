@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pliant.data.annotation import Size
 from pliant.data.formats.parquet import names_in, names_metadata
 from pliant.data.names import from_text, readable, to_text
 from pliant.data.tables import coordinate_titles
+from pliant.files import replaced
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.trust.confidence import DEFAULT_BOUND
@@ -128,16 +128,11 @@ def write_table(path: Path, rows: Iterable[Row], head: Mapping[str, Any], names:
     import pyarrow as pa
     from pyarrow import parquet
 
-    partial = path.with_name(f"{path.name}.part")
     schema = _schema().with_metadata({_KEY: json.dumps(head).encode(), **names_metadata(names)})
     source = ({**row, "image": to_text(row["image"])} for row in rows)
-    with open(partial, "wb") as file:
-        with parquet.ParquetWriter(file, schema) as writer:
-            while some := list(islice(source, _ROWS)):
-                writer.write_table(pa.Table.from_pylist(some, schema))
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    with replaced(path, alone=True) as partial, parquet.ParquetWriter(partial, schema) as writer:
+        while some := list(islice(source, _ROWS)):
+            writer.write_table(pa.Table.from_pylist(some, schema))
 
 
 def read_head(path: Path) -> dict[str, Any]:
@@ -201,10 +196,11 @@ def _whole_csv(path: Path) -> Iterator[Any]:
     """A writer of rows to a file that is there as a whole, or as it was before."""
     import csv
 
-    partial = path.with_name(f"{path.name}.part")
-    with open(partial, "w", newline="", encoding="utf-8") as file:
+    with (
+        replaced(path, alone=True) as partial,
+        open(partial, "w", newline="", encoding="utf-8") as file,
+    ):
         yield csv.writer(file)
-    os.replace(partial, path)
 
 
 def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:

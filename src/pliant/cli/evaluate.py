@@ -157,7 +157,7 @@ def _page(
     import numpy as np
 
     from pliant.data.names import readable
-    from pliant.report import Evaluated, evaluation_page
+    from pliant.report import Evaluated, Subject, evaluation_page
 
     samples = {sample.name: sample for sample in dataset}
     milliseconds = {row["algorithm"]: row["ms"] for row in done.rows}
@@ -173,15 +173,18 @@ def _page(
             np.array([record.units for record in shown]),
         )
     lead = f"{len(shown)} fits of {len({record.image for record in shown})} images of {', '.join(sources)}."
-    return evaluation_page(
-        fits,
-        title=f"How well {Path(str(about['model'])).name} fits",
-        lead=lead if done.search is None else f"{lead} {search_line(done.search)}",
-        mean=model.levels[-1].shape.mean,
+    subject = Subject(
+        model.levels[-1].shape.mean,
+        model.landmark_names,
         images=[samples[record.image] for record in shown],
         names=[readable(Path(record.image).name) for record in shown],
-        landmark_names=model.landmark_names,
         truths=[samples[record.image].points() for record in shown],
+    )
+    return evaluation_page(
+        fits,
+        subject,
+        title=f"How well {Path(str(about['model'])).name} fits",
+        lead=lead if done.search is None else f"{lead} {search_line(done.search)}",
         settings=about,
     )
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from pliant.arrays import Float64
 from pliant.data.loading import short_name
 from pliant.experiments.trial import Trial
+from pliant.files import replaced
 from pliant.version import __version__
 
 FOLDER = "rows"
@@ -144,12 +144,8 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     schema = pa.schema([(name, types[kind]) for name, kind in _COLUMNS.items()])
     path.parent.mkdir(parents=True, exist_ok=True)
     # Hidden until it is whole: readers of the folder leave out names that begin with a dot.
-    partial = path.with_name(f".{path.name}.part")
-    with open(partial, "wb") as file:
-        parquet.write_table(pa.Table.from_pylist(list(rows), schema), file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
+    with replaced(path, alone=True) as partial:
+        parquet.write_table(pa.Table.from_pylist(list(rows), schema), partial, compression="zstd")
 
 
 def read_fits(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
