@@ -6,7 +6,8 @@ import os
 import platform
 from pathlib import Path
 
-from pliant.data.dataset import Dataset, load_dataset
+from pliant.data.dataset import Dataset
+from pliant.data.loading import load_dataset
 from pliant.synthetic import write_faces
 
 _REAL = Path(__file__).resolve().parents[2] / "shared" / "data"

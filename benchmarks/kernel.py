@@ -29,7 +29,7 @@ from pliant.fitting.loop import (
 from pliant.fitting.preparation import suited
 from pliant.kernels.cpu import cpu_kernel
 from pliant.kernels.system import Needs
-from pliant.model import Level
+from pliant.level import Level
 from pliant.settings import Stopping
 
 _ITERATIONS = 6

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pliant.cli import app
+from pliant.data.checking import check_dataset
 from pliant.data.dataset import Dataset, dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.suspects import find_suspects
@@ -194,3 +195,24 @@ def test_the_command_says_that_landmarks_are_turned_over(folder, tmp_path, comma
     assert "--from csv:bottom-left" in " ".join(said.out.split())
     right = command("check", tmp_path / "all.csv", "--from", "csv:bottom-left", "--json")
     assert json.loads(right.out)["turned_over"] is None
+
+
+def test_python_checks_like_the_command_and_reads_every_image_once(good):
+    read = []
+
+    def counted(number):
+        def image():
+            read.append(number)
+            return good[number].image()
+
+        return replace(good[number], image_source=image)
+
+    wrong = with_points(good, 3, lambda points: points * np.nan)
+    dataset = Dataset((*(counted(number) for number in range(30)), wrong[3]), "counted")
+    found = check_dataset(dataset, jobs=2, progress=False)
+    assert sorted(read) == list(range(30))
+    assert len(found.valid.problems) == 1
+    assert found.turned_over is None
+    assert not found.clean
+    assert found.lacking == 0
+    assert check_dataset(dataset[:3], progress=False).clean

@@ -9,10 +9,12 @@ from numpy.testing import assert_allclose
 from PIL import Image as PIL
 from typer.testing import CliRunner
 
+import pliant
 from pliant.cli import app
 from pliant.data.annotation import Annotation
-from pliant.data.dataset import load_dataset
+from pliant.data.conversion import plan_conversion
 from pliant.data.formats import formats, read_annotations, read_landmarks, write_annotations, write_landmarks
+from pliant.data.loading import load_dataset
 from pliant.data.suspects import find_suspects
 from pliant.data.validation import validate
 
@@ -104,6 +106,33 @@ def test_a_wrong_file_does_not_lose_the_others(folder, tmp_path, table_format):
     for name in "ac":
         (folder / f"{name}.pts").write_text("nothing")
     assert "nothing could be converted. The first problem: " in refused(folder, tmp_path / "none")
+
+
+def test_only_what_was_written_is_listed(folder, tmp_path, monkeypatch):
+    plain = formats()["pts"].write
+
+    def write(path, *rest):
+        if path.name == "b.pts":
+            raise OSError("the disk is full")
+        plain(path, *rest)
+
+    monkeypatch.setattr(formats()["pts"], "write", write)
+    report = json.loads(convert(folder, tmp_path / "out", "--json", code=3).stdout)
+    assert report["written"] == [str(tmp_path / "out" / f"{name}.pts") for name in "ac"]
+    assert report["problems"] == ["the disk is full"]
+    assert (
+        "converted 2 objects with 10 landmarks to pts: 2 files in"
+        in convert(folder, tmp_path / "more", code=3).stdout
+    )
+
+
+def test_python_converts_like_the_command(folder, tmp_path):
+    plan = plan_conversion(str(folder), tmp_path / "all.csv")
+    assert not (tmp_path / "all.csv").exists()
+    assert [one.annotation.image for one in plan.objects] == [f"faces/{name}.png" for name in "abc"]
+    done = pliant.data.convert(plan)
+    assert (done.files, done.losses, done.problems) == ((tmp_path / "all.csv",), (), ())
+    assert_allclose(done.objects[2].annotation.points, POINTS + 2)
 
 
 def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monkeypatch):

@@ -5,9 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 from PIL import Image as PIL
 
-from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
+from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.images import ImageError, as_image, read_image
+from pliant.data.loading import load_dataset
 from pliant.data.validation import validate
 from pliant.synthetic import faces
 
@@ -198,6 +199,26 @@ class TestValidation:
             [np.full((70, 70), k, np.uint8) for k in range(3)], [touching + k for k in range(3)]
         )
         assert validate(dataset).problems == ()
+
+    @pytest.mark.parametrize(("keep", "kept"), [(0, 0), (2 * 70 * 70, 2), (1e9, 5)])
+    def test_images_are_kept_within_bounds_and_not_read_again(self, keep, kept):
+        read = []
+
+        def sample(number):
+            def image():
+                read.append(number)
+                return good(number).image()
+
+            return Sample(f"s{number}", image, good(number).points_source)
+
+        valid = validate(Dataset(tuple(map(sample, range(5))), "test"), jobs=2, keep=keep)
+        assert sorted(read) == list(range(5))
+        images = [one.image() for one in valid.dataset]
+        assert len(read) == 10 - kept
+        for number, image in enumerate(images):
+            assert np.array_equal(image, good(number).image())
+        assert sum(one.decoded is not None for one in valid.dataset) == kept
+        assert all(one.mirrored(range(5)).decoded is None for one in valid.dataset)
 
     def test_all_problems_of_a_sample_are_reported(self):
         (first, second) = validate(

@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image as PIL
 
 from pliant.data.annotation import Annotation
-from pliant.data.dataset import Dataset, Sample, load_dataset
+from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import read_annotations, write_annotations, write_landmarks
 from pliant.data.images import ImageError, read_image
+from pliant.data.loading import load_dataset
 from pliant.data.sources import find_images
 from pliant.data.validation import validate
 

@@ -48,17 +48,17 @@ def world(tmp_path_factory, model):
     for name in ("new.jpg", "a.jpg", "b.jpg"):
         shutil.copy(root / "new" / "face-0000.jpg", root / name)
     photographs = pliant.load_dataset(root / "photographs")
-    annotations = [replace(sample.annotation(), image=Path(sample.name).name) for sample in photographs]
-    pliant.write_annotations(root / "photographs.xml", annotations)
-    # As dlib has it: the file lies above the images that it names.
-    text = (root / "photographs.xml").read_text().replace("file='", "file='photographs/")
-    (root / "labels.xml").write_text(text)
-    pliant.write_annotations(root / "old.tps", annotations)
-    rows = [
-        f"photographs/face-{k:04d}.jpg,photographs/face-{k:04d}.pts,person{k:02d}_,{'train' if k < 10 else 'test'}"
-        for k in range(12)
+    annotations = [
+        replace(sample.annotation(), image=Path(sample.name).name, size=(96, 96)) for sample in photographs
     ]
-    (root / "manifest.csv").write_text("\n".join(["image,landmarks,group,split", *rows]) + "\n")
+    named = [replace(one, image=f"photographs/{one.image}") for one in annotations]
+    pliant.write_annotations(root / "labels.xml", named)
+    pliant.write_annotations(root / "old.tps", annotations)
+    people = sorted(file.stem for file in (root / "faces").glob("*.jpg"))
+    rows = [
+        f"faces/{name}.jpg,faces/{name}.pts,{'train' if k < 10 else 'test'}" for k, name in enumerate(people)
+    ]
+    (root / "manifest.csv").write_text("\n".join(["image,landmarks,split", *rows]) + "\n")
     shutil.copy(write_video(root / "film", 6, width=96), root / "face.mp4")
     model.save(root / "faces.pliant")
     return root

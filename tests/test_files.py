@@ -9,13 +9,13 @@ import sys
 import pytest
 
 import pliant
+from pliant.container import ModelFileError
 from pliant.data.formats import read_annotations
 from pliant.data.images import ImageError, image_size, read_image
 from pliant.data.manifest import read_boxes
 from pliant.data.sources import find_images
 from pliant.data.video import read_video
-from pliant.files import IrregularFile, open_plain, real_path, require_plain
-from pliant.store import ModelFileError
+from pliant.files import IrregularFile, open_plain, real_path, replaced, require_plain
 
 
 @pytest.fixture
@@ -130,3 +130,41 @@ def test_convert_beside_a_circle(circle, tmp_path, face_folders, command):
     """The target is compared with what is read, links resolved."""
     target = circle("out.csv")
     assert "is there already" in command("convert", face_folders / "test", target, code=1).err
+
+
+class TestReplaced:
+    @pytest.fixture(params=[False, True])
+    def alone(self, request):
+        return request.param
+
+    def test_the_new_file_has_the_name_and_the_usual_permissions(self, tmp_path, alone):
+        (tmp_path / "usual").write_text("")
+        for content in ("one", "two"):
+            with replaced(tmp_path / "a.csv", alone=alone) as partial:
+                assert partial.name.endswith("a.csv")
+                partial.write_text(content)
+                assert not (tmp_path / "a.csv").exists() or content == "two"
+            assert (tmp_path / "a.csv").read_text() == content
+        assert (tmp_path / "a.csv").stat().st_mode == (tmp_path / "usual").stat().st_mode
+        assert {path.name for path in tmp_path.iterdir()} == {"usual", "a.csv"}
+
+    @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+    def test_a_failure_leaves_what_was_there(self, tmp_path, alone, error):
+        def half(file):
+            file.write_text("half")
+            raise error
+
+        (tmp_path / "a.csv").write_text("old")
+        with pytest.raises(error), replaced(tmp_path / "a.csv", alone=alone) as partial:
+            half(partial)
+        with pytest.raises(FileNotFoundError), replaced(tmp_path / "a.csv", alone=alone):
+            pass
+        assert (tmp_path / "a.csv").read_text() == "old"
+        assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+
+    def test_what_a_killed_process_left_is_written_over(self, tmp_path):
+        (tmp_path / ".part-a.csv").write_text("half of something longer")
+        with replaced(tmp_path / "a.csv", alone=True) as partial:
+            partial.write_text("whole")
+        assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
+        assert (tmp_path / "a.csv").read_text() == "whole"

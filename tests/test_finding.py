@@ -13,6 +13,7 @@ import pliant
 from pliant.bulk.prepare import starts_by_name
 from pliant.data.annotation import Annotation
 from pliant.metrics import normalised_error, point_subset
+from pliant.model import load
 from pliant.settings import WAYS, Finding, Fitting
 from pliant.shape import align, shape_size
 from pliant.starts.choice import (
@@ -32,7 +33,6 @@ from pliant.starts.placement import (
     learn_placement,
     placed,
 )
-from pliant.store import load
 
 MEAN = np.array([[0.0, 0], [40, 5], [35, 50], [3, 44], [20, 20]])
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 from pliant.data.annotation import Annotation
 from pliant.data.formats import find_format, formats, read_annotations, read_landmarks, write_annotations
-from pliant.data.objects import by_name, without_numbers
+from pliant.data.landmark_names import by_name, without_numbers
 
 SAMPLES = Path(__file__).parent / "samples"
 SAMPLE_OF = {

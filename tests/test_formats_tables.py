@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pliant.data.annotation import Annotation
-from pliant.data.dataset import load_dataset
 from pliant.data.formats import _recognised, formats, read_annotations, write_annotations
+from pliant.data.loading import load_dataset
 
 SAMPLES = Path(__file__).parent / "samples"
 MINE = ["tps", "csv", "csv-long", "kaggle", "wflw", "deeplabcut", "fcsv", "npy", "npz", "sleap", "imagej"]

@@ -19,7 +19,7 @@ from pliant.kernels.panels import make_layout
 from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel, bilinear
 from pliant.kernels.system import Needs, System
-from pliant.model import Level
+from pliant.level import Level
 from pliant.motion import PiecewiseAffine, build_frame, delaunay
 from pliant.pca import PCA
 from pliant.shape import ShapeModel

@@ -73,7 +73,7 @@ def save_with(model, path, monkeypatch, change):
 def test_names_in_a_file_are_checked(named, tmp_path, names, monkeypatch):
     file = tmp_path / "bad.pliant"
     save_with(named, file, monkeypatch, lambda numbers: numbers.update(landmark_names=names))
-    with pytest.raises(store.ModelFileError, match="names of its 68 landmarks"):
+    with pytest.raises(pliant.ModelFileError, match="names of its 68 landmarks"):
         pliant.load(file)
 
 

@@ -11,7 +11,7 @@ import pytest
 from pliant.data import addresses
 from pliant.data.formats import read_annotations
 from pliant.data.images import ImageError, read_image
-from pliant.data.loading import annotations_in
+from pliant.data.landmark_files import annotations_in
 from pliant.data.manifest import read_manifest
 
 BOMB = "bytes would unpack to"

@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.motion import MOTIONS, build_frame, checked, compose, delaunay, invert, jacobian, rasterise
+from pliant.motion import (
+    MOTIONS,
+    build_frame,
+    checked_triangles,
+    compose,
+    delaunay,
+    invert,
+    jacobian,
+    rasterise,
+)
 from pliant.shape import SIMILARITY, ShapeModel, train_shape_model
 
 
@@ -221,7 +230,7 @@ class TestTriangulation:
 
     def test_the_users_triangles_are_kept(self):
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10]])
-        assert checked(points, [[3, 1, 0], [1, 2, 3]]).tolist() == [[0, 1, 3], [1, 2, 3]]
+        assert checked_triangles(points, [[3, 1, 0], [1, 2, 3]]).tolist() == [[0, 1, 3], [1, 2, 3]]
 
     @pytest.mark.parametrize(
         ("triangles", "sentence"),
@@ -238,7 +247,7 @@ class TestTriangulation:
     def test_what_is_no_triangulation_gets_a_sentence(self, triangles, sentence):
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [5, 0]])
         with pytest.raises(ValueError, match=sentence):
-            checked(points, triangles)
+            checked_triangles(points, triangles)
 
 
 def test_the_adjoint_of_the_gradient_is_its_transpose():

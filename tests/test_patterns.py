@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from pliant.data.formats import formats
-from pliant.data.objects import by_name, without_numbers
+from pliant.data.landmark_names import by_name, without_numbers
 from pliant.data.tables import is_landmark_column
 from pliant.metrics import point_subset
 

@@ -21,6 +21,7 @@ from pliant.plots.axes import object_box
 from pliant.plots.confidence import _roc, _wilson
 from pliant.plots.errors import _extremes, round_limit
 from pliant.plots.fits import _mean_curve, _spread
+from pliant.plots.painter import paint_caption
 from pliant.starts.noise import perturbed
 
 ERRORS = arrays(
@@ -381,6 +382,16 @@ class TestPainter:
         rows, columns = np.mgrid[: light.shape[0], : light.shape[1]]
         centre = np.array([(light * columns).sum(), (light * rows).sum()]) / light.sum()
         np.testing.assert_allclose(centre, (np.array([x, y]) + 0.5) * zoom - 0.5, atol=0.3)
+
+    @pytest.mark.parametrize("shape", [(40, 60, 3), (600, 800, 3)])
+    def test_a_caption_is_in_the_corner_and_can_be_read_on_any_picture(self, shape):
+        for ground in (0, 255):
+            picture = np.full(shape, ground, np.uint8)
+            written = paint_caption(picture, "7  début", "#FFFFFF")
+            changed = np.argwhere((written != ground).any(axis=2))
+            assert 0 < len(changed) < 0.4 * shape[0] * shape[1]
+            assert changed[:, 0].max() < max(24, shape[0] / 8)
+            assert (picture == ground).all()
 
     def test_unknown_and_faraway_landmarks_are_left_out(self):
         image = np.full((40, 40), 90, np.uint8)

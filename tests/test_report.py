@@ -46,10 +46,12 @@ class TestPages:
         }
         page = report.evaluation_page(
             fits,
-            mean=truths[0],
-            images=[sample.image() for sample in dataset[:4]],
-            truths=truths,
-            names=[self.NASTY] * 4,
+            report.Subject(
+                mean=truths[0],
+                images=[sample.image() for sample in dataset[:4]],
+                truths=truths,
+                names=[self.NASTY] * 4,
+            ),
             settings={"noise": 0.05},
             style=Style(dpi=40),
         )

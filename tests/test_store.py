@@ -15,8 +15,9 @@ import pliant
 import pliant.store
 from pliant import consistency
 from pliant.appearance import features
+from pliant.container import ModelFileError
+from pliant.model import load
 from pliant.shape.pdm import similarity_vectors
-from pliant.store import ModelFileError, load
 
 GOLDEN = Path(__file__).parent / "golden" / "v1.pliant"
 

@@ -10,10 +10,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from pliant.data.annotation import Annotation
-from pliant.data.dataset import load_dataset
 from pliant.data.formats import formats, write_annotations
+from pliant.data.image_lookup import image_of
 from pliant.data.images import ImageError, read_image
-from pliant.data.sources import image_of
+from pliant.data.loading import load_dataset
 
 POINTS = np.array([[10.0, 20], [30, 20], [20, 40]])
 

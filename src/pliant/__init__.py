@@ -23,9 +23,11 @@ if TYPE_CHECKING:
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
     from pliant.batch import fit
-    from pliant.data.dataset import Dataset, Sample, dataset_from_arrays, load_dataset
+    from pliant.container import ModelFileError
+    from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
     from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
     from pliant.data.images import read_image
+    from pliant.data.loading import load_dataset
     from pliant.data.validation import InvalidDataset
     from pliant.evaluation import evaluate
     from pliant.fitting.algorithm import Algorithm, catalogue
@@ -34,10 +36,9 @@ if TYPE_CHECKING:
     from pliant.fitting.method import Alternated, Dense, GaussNewton, Newton, Schur, Wiberg
     from pliant.fitting.result import FitResult
     from pliant.fitting.status import Status
-    from pliant.model import Model
+    from pliant.model import Model, load
     from pliant.settings import Evaluating, Finding, Fitting, Limits, Stopping, Tracking, Training
     from pliant.starts.choice import find_starts
-    from pliant.store import ModelFileError, load
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
     from pliant.training import NotCalibrated, train
@@ -46,11 +47,11 @@ if TYPE_CHECKING:
 _NAMES = {
     "pliant.appearance.features": ("register_feature",),
     "pliant.batch": ("fit",),
+    "pliant.container": ("ModelFileError",),
     "pliant.data.dataset": (
         "Dataset",
         "Sample",
         "dataset_from_arrays",
-        "load_dataset",
     ),
     "pliant.data.formats": (
         "read_annotations",
@@ -59,6 +60,7 @@ _NAMES = {
         "write_landmarks",
     ),
     "pliant.data.images": ("read_image",),
+    "pliant.data.loading": ("load_dataset",),
     "pliant.data.validation": ("InvalidDataset",),
     "pliant.evaluation": ("evaluate",),
     "pliant.fitting.algorithm": (
@@ -85,7 +87,10 @@ _NAMES = {
     ),
     "pliant.fitting.result": ("FitResult",),
     "pliant.fitting.status": ("Status",),
-    "pliant.model": ("Model",),
+    "pliant.model": (
+        "Model",
+        "load",
+    ),
     "pliant.settings": (
         "Evaluating",
         "Finding",
@@ -96,10 +101,6 @@ _NAMES = {
         "Training",
     ),
     "pliant.starts.choice": ("find_starts",),
-    "pliant.store": (
-        "ModelFileError",
-        "load",
-    ),
     "pliant.table": ("read_fits",),
     "pliant.tracking": (
         "read_video",

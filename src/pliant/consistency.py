@@ -9,12 +9,13 @@ import math
 import sys
 from dataclasses import fields
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pliant.appearance import texture
 from pliant.arrays import Floats
-from pliant.model import Level, Model
+from pliant.level import Level
 from pliant.motion import Frame
 from pliant.motion.frame import MARGIN, barycentric_maps
 from pliant.motion.triangulation import flat_triangles
@@ -23,10 +24,10 @@ from pliant.settings import LARGEST_SIZE, SMALLEST_SIZE
 from pliant.shape import ShapeModel, shape_size
 from pliant.shape.pdm import similarity_vectors
 from pliant.starts.placement import Placement
-from pliant.trust.confidence import (
-    Confidence,
-    Evidence,
-)
+from pliant.trust.confidence import Confidence, Evidence
+
+if TYPE_CHECKING:
+    from pliant.model import Model
 
 _ROUNDING = 1e-6
 """Of what was computed in float64."""

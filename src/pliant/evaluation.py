@@ -15,7 +15,8 @@ from pliant.batch import BLOCK, fit_all
 from pliant.data.addresses import Source
 from pliant.data.advice import advice
 from pliant.data.annotation import Size
-from pliant.data.dataset import Dataset, Sample, as_dataset
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.loading import as_dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.fitter import Fitter, make_fitter

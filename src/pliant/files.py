@@ -1,11 +1,14 @@
-"""Plain files on this machine, told apart from pipes, folders and links that go round before they are opened."""
+"""Plain files on this machine: told apart from pipes, folders and links that go round, and replaced in one step."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -57,3 +60,34 @@ def _require_plain(path: Path, mode: int) -> None:
 def real_path(path: Path | str) -> Path:
     """The absolute path without links; where they go round, `Path.resolve` would raise a RuntimeError."""
     return Path(os.path.realpath(path))
+
+
+@contextmanager
+def replaced(path: Path, *, alone: bool = False) -> Iterator[Path]:
+    """Where to write a new file, which takes the place of `path` in one step when the block ends.
+
+    What was there stays until all bytes of the new one are on the disk; on any error it stays for good, and nothing
+    is left of the new one. That has the same name, as some formats write their file's name into it, in a hidden
+    folder of its own beside `path`.
+
+    `alone` says that nobody else writes this file now. The new one is then called `.part-` and the name, so that
+    what a killed process left is written over by the next.
+    """
+    if alone:
+        partial = path.with_name(f".part-{path.name}")
+        try:
+            yield partial
+            _put(partial, path)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+        return
+    with TemporaryDirectory(dir=path.parent, prefix=".writing-") as passing:
+        yield (partial := Path(passing) / path.name)
+        _put(partial, path)
+
+
+def _put(partial: Path, path: Path) -> None:
+    with open(partial, "rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)

@@ -3,48 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pliant import store
 from pliant.appearance.texture import Texture
-from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image, readonly
-from pliant.motion import Motion
-from pliant.pca import PCA
+from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image
+from pliant.consistency import check_model
+from pliant.container import refused
+from pliant.level import Level
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Level(Concise):
-    """One scale of the model.
-
-    The mean of `shape` is the set of vertices of `motion.frame`, so that zero parameters are the
-    identity warp. `appearance` is over vectors of f · c values: pixels in the frame's order, the
-    channels of a pixel side by side. With `colour`, features are those of the image in colour.
-    `basis_slopes (m, n, m)` are products of its components with the derivatives of its components by the
-    warp, which take a second to compute: None if they are not known. They belong to this very level:
-    `dataclasses.replace` forgets them.
-    """
-
-    scale: float
-    shape: ShapeModel
-    motion: Motion
-    features: str
-    channels: int
-    appearance: PCA
-    colour: bool = False
-    basis_slopes: Float32 | None = field(default=None, init=False)
-
-    def with_basis_slopes(self, values: Float32) -> Level:
-        """The same level with the products that were computed for it."""
-        level = replace(self)
-        object.__setattr__(level, "basis_slopes", readonly(values))
-        return level
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -90,9 +64,7 @@ class Model(Concise):
 
     def save(self, path: Path | str) -> None:
         """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all."""
-        from pliant.store import save
-
-        save(self, path)
+        store.save(self, Path(path))
 
     def draw(
         self,
@@ -125,6 +97,14 @@ class Model(Concise):
         canvas = resample(image, np.zeros(2), 1.0, shape, grey=grey)
         canvas = np.broadcast_to(canvas, (*shape, self.texture.channels))
         return self.texture.draw(self.texture.project(image, points), points, canvas)
+
+
+def load(path: Path | str) -> Model:
+    """The model in a file, read whole and checked; a ModelFileError says why it cannot be."""
+    with refused(Path(path)):
+        model = Model(**store.read(Path(path)))
+        check_model(model)
+    return model
 
 
 def _scaled(deviations: Sequence[float] | Floats, variances: Float64, kind: str) -> Float64:

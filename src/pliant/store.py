@@ -1,34 +1,20 @@
-"""Model files: safetensors with a checksum, written in one step, read whole and checked, never executed.
-
-A `.pliant` file is a valid safetensors file: eight bytes with the length of a JSON header, the header,
-the arrays. Under `__metadata__` it has the strings `format`, `format_version`, `model` (settings,
-provenance and all numbers that are not arrays, as JSON) and `checksum`. Loading copies the arrays, because a file
-that is mapped and then cut off ends the process; nothing in the file can name code. `docs/format.md` has the whole
-layout.
-"""
+"""Models taken apart into named arrays and plain values, as their files have them, and put together again."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-import math
 import operator
-import os
-import re
-import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
-from pliant.consistency import check_model, checked_frame
-from pliant.files import IrregularFile, open_plain
-from pliant.model import Level, Model
+from pliant.consistency import checked_frame
+from pliant.container import read_container, write_container
+from pliant.level import Level
 from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
 from pliant.settings import Training
@@ -36,195 +22,30 @@ from pliant.shape import SIMILARITY, ShapeModel
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
 
-FORMAT_VERSION = 1
-_MAGIC = "pliant"
-_UNSIGNED = "0" * 64
-_LARGEST_HEADER = 16 * 2**20
-_CHUNK = 2**20
-"""Bytes that are read at a time: few enough to be in the cache when the checksum wants them."""
-
-_DTYPES: Mapping[str, str] = {"F32": "<f4", "F64": "<f8", "I32": "<i4"}
+if TYPE_CHECKING:
+    from pliant.model import Model
 
 
-class ModelFileError(ValueError):
-    """A file that is not a model, or not a whole one; the message is a sentence that names it."""
+class Parts(TypedDict):
+    """What a file says a model is made of; the model itself is built and checked by whoever reads it."""
+
+    levels: tuple[Level, ...]
+    texture: Texture
+    settings: Training
+    provenance: dict[str, Any]
+    placements: tuple[Placement, ...]
+    confidence: Confidence | None
+    landmark_names: tuple[str, ...]
 
 
-def save(model: Model, path: Path | str) -> None:
+def save(model: Model, path: Path) -> None:
     """Write a model; on any error the file that was there before, or none, is left."""
-    path = Path(path)
-    arrays, numbers = _taken_apart(model)
-    header, data = _header(arrays, numbers)
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist.")
-    handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(len(header).to_bytes(8, "little") + header)
-            for array in data:
-                file.write(array)
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, path)
-    except BaseException:
-        os.unlink(partial)
-        raise
+    write_container(path, *_taken_apart(model))
 
 
-def load(path: Path | str) -> Model:
-    """The model in a file, read whole and checked; a ModelFileError says why it cannot be."""
-    path = Path(path)
-    try:
-        return _load(path)
-    except ModelFileError:
-        raise
-    except FileNotFoundError:
-        raise ModelFileError(f"{path}: there is no such file.") from None
-    except IrregularFile as error:
-        raise ModelFileError(str(error)) from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: this file cannot be read ({error.strerror}).") from None
-    except MemoryError:
-        raise ModelFileError(f"{path}: this model needs more memory than there is.") from None
-    except Exception as error:
-        # Whoever made the file may have meant any of Python's errors to be raised.
-        said = str(error) if type(error) is ValueError else repr(error)
-        raise ModelFileError(f"{path}: the model in this file is inconsistent ({said[:200]}).") from error
-
-
-def _load(path: Path) -> Model:
-    with open_plain(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size < 8:
-            raise ModelFileError(f"{path}: this is not a pliant model: the file has only {size} bytes.")
-        text, header = _read_header(path, file, size)
-        metadata = header.pop("__metadata__")
-        start = 8 + len(text)
-        table = _read_table(path, header, start, size)
-        data = _read_data(path, file, text, metadata["checksum"], size - start)
-    arrays = {name: data[first:last].view(dtype).reshape(shape) for name, first, last, dtype, shape in table}
-    numbers = json.loads(metadata["model"], parse_constant=_refuse_constant)
-    try:
-        # JSON can have half of a character, which can be neither printed nor written.
-        json.dumps(numbers, ensure_ascii=False).encode()
-    except UnicodeEncodeError:
-        raise ValueError("there is half a character in it") from None
-    with np.errstate(over="ignore", invalid="ignore"):
-        return _put_together(arrays, numbers)
-
-
-def _read_header(path: Path, file: BufferedReader, size: int) -> tuple[bytes, dict[str, Any]]:
-    length = int.from_bytes(file.read(8), "little")
-    if length > _LARGEST_HEADER:
-        raise ModelFileError(f"{path}: this is not a pliant model.")
-    if 8 + length > size:
-        raise ModelFileError(f"{path}: this is not a pliant model, or it is cut off in its header.")
-    text = file.read(length)
-    try:
-        header = json.loads(text.decode("utf-8"))
-        metadata = header["__metadata__"]
-        version = int(metadata["format_version"]) if metadata["format"] == _MAGIC else 0
-        complete = {"model", "checksum"} <= metadata.keys()
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise ModelFileError(f"{path}: this is not a pliant model.") from None
-    if version < 1 or not complete:
-        raise ModelFileError(f"{path}: this is not a pliant model.")
-    if version > FORMAT_VERSION:
-        raise ModelFileError(
-            f"{path}: this file has format {version}, and this pliant reads up to {FORMAT_VERSION}: update it."
-        )
-    return text, header
-
-
-def _read_table(
-    path: Path, header: Mapping[str, Any], start: int, size: int
-) -> list[tuple[str, int, int, np.dtype[Any], tuple[int, ...]]]:
-    """Name, first and last byte, type and shape of every array, each checked against the length of the file."""
-    table = []
-    end_of_last = 0
-    try:
-        entries = sorted(header.items(), key=lambda entry: entry[1]["data_offsets"])
-        for name, entry in entries:
-            first, last = (operator.index(offset) for offset in entry["data_offsets"])
-            shape = tuple(operator.index(extent) for extent in entry["shape"])
-            dtype = np.dtype(_DTYPES[entry["dtype"]])
-            if (
-                first != end_of_last
-                or first % dtype.itemsize
-                or min(shape, default=0) < 0
-                or last - first != math.prod(shape) * dtype.itemsize
-            ):
-                raise ValueError(name)
-            if start + last > size:
-                raise ModelFileError(
-                    f"{path}: the file is cut off: {size} bytes are there, and {name!r} "
-                    f"would end at {start + last}."
-                )
-            table.append((name, first, last, dtype, shape))
-            end_of_last = last
-    except ModelFileError:
-        raise
-    except (ValueError, KeyError, TypeError, OverflowError):
-        raise ModelFileError(f"{path}: the table of arrays in this file is damaged.") from None
-    if start + end_of_last != size:
-        raise ModelFileError(f"{path}: there are bytes behind the model that do not belong to it.")
-    return table
-
-
-def _read_data(
-    path: Path, file: BufferedReader, header: bytes, checksum: object, size: int
-) -> NDArray[np.uint8]:
-    """All arrays as bytes that nobody can write to, if they are as they were written."""
-    if not isinstance(checksum, str) or not re.fullmatch("[0-9a-f]{64}", checksum):
-        raise ModelFileError(f"{path}: the checksum is damaged.")
-    digest = hashlib.sha256(header.replace(checksum.encode(), _UNSIGNED.encode(), 1))
-    data = np.empty(size, dtype=np.uint8)
-    for start in range(0, size, _CHUNK):
-        part = data[start : start + _CHUNK]
-        # The file may have become shorter by now.
-        if file.readinto(part.data) != len(part):
-            raise ModelFileError(f"{path}: the file is cut off: somebody changed it while it was read.")
-        digest.update(part.data)
-    if digest.hexdigest() != checksum:
-        raise ModelFileError(
-            f"{path}: the checksum does not match: the file was changed or damaged after it was written."
-        )
-    data.flags.writeable = False
-    return data
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"a number is {name}")
-
-
-def _header(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> tuple[bytes, list[memoryview]]:
-    """The header, padded so that the arrays begin on a cache line, and the arrays' bytes in order."""
-    # Wide elements first, so that every array is aligned to its element.
-    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
-    table: dict[str, Any] = {
-        "__metadata__": {
-            "format": _MAGIC,
-            "format_version": str(FORMAT_VERSION),
-            "checksum": _UNSIGNED,
-            "model": json.dumps(numbers, allow_nan=False),
-        }
-    }
-    data, end = [], 0
-    for name in order:
-        array = np.ascontiguousarray(arrays[name])
-        kind = next(key for key, dtype in _DTYPES.items() if np.dtype(dtype) == array.dtype)
-        table[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [end, end + array.nbytes]}
-        end += array.nbytes
-        data.append(array.reshape(-1).view(np.uint8).data)
-    header = json.dumps(table).encode()
-    header += b" " * (-(8 + len(header)) % 64)
-    digest = hashlib.sha256(header)
-    for view in data:
-        digest.update(view)
-    return header.replace(_UNSIGNED.encode(), digest.hexdigest().encode(), 1), data
+def read(path: Path) -> Parts:
+    """The parts of the model in a file, each checked by itself; call it where errors are `refused`."""
+    return _put_together(*read_container(path))
 
 
 def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -298,74 +119,73 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     )
 
 
-def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Model:
-    def frame(prefix: str) -> Frame:
-        return Frame(
-            vertices=_expect(arrays, f"{prefix}.vertices", np.float64, None, 2),
-            triangles=_expect(arrays, f"{prefix}.triangles", np.int32, None, 3),
-            pixels=_expect(arrays, f"{prefix}.pixels", np.int32, None, 2),
-            first_pixel=_expect(arrays, f"{prefix}.first_pixel", np.int32, None),
-        )
-
-    def pca(prefix: str, dimension: int, summary: Mapping[str, Any]) -> PCA:
-        eigenvalues = _expect(arrays, f"{prefix}.eigenvalues", np.float64, None)
-        return PCA(
-            mean=_expect(arrays, f"{prefix}.mean", np.float32, dimension),
-            components=_expect(arrays, f"{prefix}.components", np.float32, len(eigenvalues), dimension),
-            eigenvalues=eigenvalues,
-            total_variance=_real(summary["total_variance"]),
-            rank=operator.index(summary["rank"]),
-        )
-
-    levels = []
-    for number, level in enumerate(numbers["levels"]):
-        mesh = checked_frame(frame(f"levels.{number}.frame"))
-        eigenvalues = _expect(arrays, f"levels.{number}.shape.eigenvalues", np.float64, None)
-        parameters = SIMILARITY + len(eigenvalues)
-        shape = ShapeModel(
-            mean=mesh.vertices,
-            basis=_expect(
-                arrays, f"levels.{number}.shape.basis", np.float64, 2 * len(mesh.vertices), parameters
-            ),
-            eigenvalues=eigenvalues,
-            total_variance=_real(level["shape"]["total_variance"]),
-            rank=operator.index(level["shape"]["rank"]),
-        )
-        channels = operator.index(level["channels"])
-        appearance = pca(f"levels.{number}.appearance", len(mesh.pixels) * channels, level["appearance"])
-        motion = MOTIONS[level["motion"]](mesh)
-        # Files that are older than colour have none.
-        colour = level.get("colour", False)
-        if not isinstance(colour, bool):
-            raise TypeError(f"colour = {colour!r} is neither true nor false")
-        whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance, colour)
-        slopes, m = f"levels.{number}.appearance.basis_slopes", appearance.modes
-        if slopes in arrays:
-            whole = whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
-        levels.append(whole)
+def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Parts:
+    levels = tuple(_level(arrays, number, level) for number, level in enumerate(numbers["levels"]))
     if not levels:
         raise ValueError("it has no levels")
-    drawn = checked_frame(frame("texture.frame"))
+    drawn = checked_frame(_frame(arrays, "texture.frame"))
     channels = operator.index(numbers["texture"]["channels"])
-    texture = Texture(
-        drawn, channels, pca("texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
-    )
+    pca = _pca(arrays, "texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     settings, provenance = numbers["settings"], numbers["provenance"]
     if not isinstance(settings, dict) or not isinstance(provenance, dict):
         raise ValueError("its settings or its provenance are no table")
     # Files of the first version may be older than placements, confidence and names.
-    model = Model(
-        tuple(levels),
-        texture,
+    return {
+        "levels": levels,
+        "texture": Texture(drawn, channels, pca),
         # A setting of a later version does not keep a model from being used.
-        Training.from_dict(settings, ignore_unknown=True),
-        provenance,
-        tuple(Placement(**placement) for placement in numbers.get("placements", ())),
-        _confidence(numbers.get("confidence")),
-        _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
+        "settings": Training.from_dict(settings, ignore_unknown=True),
+        "provenance": provenance,
+        "placements": tuple(Placement(**placement) for placement in numbers.get("placements", ())),
+        "confidence": _confidence(numbers.get("confidence")),
+        "landmark_names": _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
+    }
+
+
+def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, Any]) -> Level:
+    prefix = f"levels.{number}"
+    mesh = checked_frame(_frame(arrays, f"{prefix}.frame"))
+    eigenvalues = _expect(arrays, f"{prefix}.shape.eigenvalues", np.float64, None)
+    parameters = SIMILARITY + len(eigenvalues)
+    shape = ShapeModel(
+        mean=mesh.vertices,
+        basis=_expect(arrays, f"{prefix}.shape.basis", np.float64, 2 * len(mesh.vertices), parameters),
+        eigenvalues=eigenvalues,
+        total_variance=_real(level["shape"]["total_variance"]),
+        rank=operator.index(level["shape"]["rank"]),
     )
-    check_model(model)
-    return model
+    channels = operator.index(level["channels"])
+    appearance = _pca(arrays, f"{prefix}.appearance", len(mesh.pixels) * channels, level["appearance"])
+    motion = MOTIONS[level["motion"]](mesh)
+    # Files that are older than colour have none.
+    colour = level.get("colour", False)
+    if not isinstance(colour, bool):
+        raise TypeError(f"colour = {colour!r} is neither true nor false")
+    whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance, colour)
+    slopes, m = f"{prefix}.appearance.basis_slopes", appearance.modes
+    if slopes not in arrays:
+        return whole
+    return whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
+
+
+def _frame(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Frame:
+    return Frame(
+        vertices=_expect(arrays, f"{prefix}.vertices", np.float64, None, 2),
+        triangles=_expect(arrays, f"{prefix}.triangles", np.int32, None, 3),
+        pixels=_expect(arrays, f"{prefix}.pixels", np.int32, None, 2),
+        first_pixel=_expect(arrays, f"{prefix}.first_pixel", np.int32, None),
+    )
+
+
+def _pca(arrays: Mapping[str, NDArray[Any]], prefix: str, dimension: int, summary: Mapping[str, Any]) -> PCA:
+    eigenvalues = _expect(arrays, f"{prefix}.eigenvalues", np.float64, None)
+    return PCA(
+        mean=_expect(arrays, f"{prefix}.mean", np.float32, dimension),
+        components=_expect(arrays, f"{prefix}.components", np.float32, len(eigenvalues), dimension),
+        eigenvalues=eigenvalues,
+        total_variance=_real(summary["total_variance"]),
+        rank=operator.index(summary["rank"]),
+    )
 
 
 def _real(value: Any) -> float:

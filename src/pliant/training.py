@@ -8,7 +8,8 @@ from typing import Any
 
 from pliant.building.build import build_model
 from pliant.data.addresses import Source
-from pliant.data.dataset import Dataset, Sample, as_dataset
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.loading import as_dataset
 from pliant.model import Model
 from pliant.settings import Training
 from pliant.trust.calibration import FEWEST, calibrate

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 import pliant
+from pliant.container import ModelFileError
 from pliant.fitting.result import FitResult
-from pliant.store import ModelFileError, load
+from pliant.model import load
 from pliant.trust.confidence import Confidence
 
 MUTANTS = int(os.environ.get("PLIANT_FUZZ", "150"))

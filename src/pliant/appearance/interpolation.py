@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.appearance.tones import LUMA, in_range, unit
+from pliant.appearance.tones import brightness, in_range, unit
 from pliant.arrays import Float32, Floats, Image
 from pliant.compiled import compiled
 
@@ -37,7 +37,7 @@ def resample(
     columns, column_weights = _taps(float(origin[0]), scale, shape[1], blur, planes.shape[1])
     window = planes[rows[0, 0] : rows[-1, -1] + 1, columns[0, 0] : columns[-1, -1] + 1].astype(np.float32)
     if grey and window.shape[2] == 3:
-        window = (window @ LUMA)[:, :, None]
+        window = brightness(window)[:, :, None]
     # Sums of rows are the fast ones, so the window is turned between the axes, and back after them.
     tall = _turned_sums(window, rows - rows[0, 0], row_weights * unit(image))
     return _turned_sums(tall, columns - columns[0, 0], column_weights)

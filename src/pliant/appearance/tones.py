@@ -58,13 +58,18 @@ def unit(image: Image) -> np.float32:
     return np.float32(1 / 255 if image.dtype == np.uint8 else 1)
 
 
+def brightness(colours: Floats) -> Floats:
+    """Of red, green and blue `(..., 3)`, how bright they are `(...)`."""
+    return np.asarray(colours @ LUMA)
+
+
 def as_grey(image: Image) -> Float32:
     """Brightness `(h, w)` in float32, black at 0 and white at 1."""
     image = in_range(image)
     values = image.astype(np.float32) * unit(image)
     if values.ndim == 2:
         return values
-    return np.asarray(values @ LUMA if values.shape[2] == 3 else values[:, :, 0])
+    return np.asarray(brightness(values) if values.shape[2] == 3 else values[:, :, 0])
 
 
 def as_bytes(image: Image) -> NDArray[np.uint8]:

@@ -17,8 +17,9 @@ from pliant.building.vectors import Sampling, all_vectors, blank_level
 from pliant.data.dataset import Dataset, mirrored_points
 from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
-from pliant.model import Level, Model
-from pliant.motion import PiecewiseAffine, checked, delaunay
+from pliant.level import Level
+from pliant.model import Model
+from pliant.motion import PiecewiseAffine, checked_triangles, delaunay
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
 from pliant.settings import Training
@@ -94,7 +95,7 @@ def _feature(settings: Training) -> Feature:
 def _sampling(settings: Training, shape: ShapeModel, feature: Feature, channels: int) -> Sampling:
     """What to take from every image, on a mesh of the mean shape or of the user's own triangles."""
     own = settings.triangles
-    mesh = delaunay(shape.mean) if own is None else checked(shape.mean, own)
+    mesh = delaunay(shape.mean) if own is None else checked_triangles(shape.mean, own)
     blanks = tuple(
         blank_level(shape.truncated(_as_pca(modes)), scale, mesh, settings.motion)
         for scale, modes in zip(settings.scales, settings.per_level(settings.shape_modes), strict=True)

@@ -12,11 +12,10 @@ from pliant.batch import Rescan, rescan_of
 from pliant.bulk.files import Task, fingerprint
 from pliant.data.formats import find_format, format_for_ending
 from pliant.fitting.fitter import Fitter, make_fitter
-from pliant.model import Model
+from pliant.model import Model, load
 from pliant.settings import Fitting
 from pliant.starts.choice import described_way, find_starts
 from pliant.starts.known import boxes_in, known_landmarks
-from pliant.store import load
 from pliant.version import __version__
 
 Where = Callable[[str, Image], Floats]

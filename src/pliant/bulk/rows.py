@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ import numpy as np
 
 from pliant.data.names import to_text
 from pliant.data.tables import coordinate_titles
+from pliant.files import replaced
 from pliant.fitting.status import Status
 from pliant.table import COLUMNS, Row, columns_of, rows_of
 from pliant.table.columns import has_type
@@ -89,7 +89,8 @@ def write_flagged(path: Path, table: Path, below: float) -> None:
 @contextmanager
 def _whole_csv(path: Path) -> Iterator[Any]:
     """A writer of rows to a file that is there as a whole, or as it was before."""
-    partial = path.with_name(f"{path.name}.part")
-    with open(partial, "w", newline="", encoding="utf-8") as file:
+    with (
+        replaced(path, alone=True) as partial,
+        open(partial, "w", newline="", encoding="utf-8") as file,
+    ):
         yield csv.writer(file)
-    os.replace(partial, path)

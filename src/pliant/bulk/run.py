@@ -30,6 +30,7 @@ from pliant.bulk.journal import Journal, read_rows
 from pliant.bulk.prepare import Where
 from pliant.bulk.rows import write_csv, write_flagged
 from pliant.data.annotation import Annotation, Size
+from pliant.files import replaced
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
@@ -216,13 +217,8 @@ def _write_others(task: Task, model: Model) -> None:
     if not annotations:
         task.annotations.unlink(missing_ok=True)
         return
-    # The ending stays the last part of the name: it says the format, and some writers append it themselves.
-    partial = task.annotations.with_name(f".part-{task.annotations.name}")
-    try:
+    with replaced(task.annotations, alone=True) as partial:
         write_annotations(partial, annotations, format_for_ending(task.annotations))
-        os.replace(partial, task.annotations)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _name_for(image: str, file: Path) -> str:

@@ -13,6 +13,7 @@ from pliant.cli.options import AsJson, From, Images, Jobs, Quiet, SettingsFile, 
 from pliant.terminal import MOST_LINES, console, say, shortened
 
 if TYPE_CHECKING:
+    from pliant.data.checking import DatasetCheck
     from pliant.data.dataset import Dataset
     from pliant.data.suspects import Suspect
 
@@ -56,14 +57,8 @@ def check(
     """
     import json
 
-    import numpy as np
-
     import pliant
-    from pliant.data.suspects import find_suspects
-    from pliant.data.turned import turned_over
-    from pliant.data.validation import about_range, validate
-    from pliant.progress import Progress
-    from pliant.threads import cores
+    from pliant.data.checking import check_dataset
 
     if verbose and not (quiet or as_json):
         say_settings(context)
@@ -71,35 +66,15 @@ def check(
         raise ValueError(f"{draw}: the folder {draw.parent} does not exist.")
     left_out = [name.strip() for name in skip.split(",") if name.strip()]
     dataset = pliant.load_dataset(*sources, images=images, format=format)
-    workers = jobs or cores()
-    with Progress(False if quiet or as_json else None) as bar:
-        step = bar.start("checking samples", len(dataset))
-        valid = validate(dataset, workers, step, allow_missing=True)
-        step = bar.start("looking for suspects", len(valid.dataset))
-        suspects = find_suspects(valid, left_out, workers, step)
-        turned = None if "turned" in left_out else turned_over(valid)
-    lacking = int(np.sum(np.any(np.isnan(valid.points[:, :, 0]), axis=1)))
-    drawn = "" if draw is None else _draw(draw, valid.dataset, suspects)
+    found = check_dataset(dataset, left_out, jobs, False if quiet or as_json else None)
+    drawn = "" if draw is None else _draw(draw, found.valid.dataset, found.suspects)
     if as_json:
-        rows = [_row(suspect) for suspect in suspects]
-        found: dict[str, Any] = {
-            "samples": len(dataset),
-            "problems": list(valid.problems),
-            "suspects": rows,
-            "turned_over": turned,
-            "samples_with_missing_landmarks": lacking,
-            "more_than_8_bits": valid.deep,
-        }
-        say(json.dumps(found, indent=2))
+        say(json.dumps(_table(dataset, found), indent=2))
     elif not quiet:
-        _print(dataset, valid.problems, suspects, lacking)
-        if turned:
-            say(turned, colour="yellow")
-        if valid.deep:
-            say(about_range(valid.deep))
+        _print(dataset, found)
         if drawn:
             say(drawn)
-    if valid.problems or suspects or turned:
+    if not found.clean:
         raise typer.Exit(INCOMPLETE)
 
 
@@ -117,13 +92,15 @@ def _draw(file: Path, usable: Dataset, suspects: Sequence[Suspect]) -> str:
     return f"nothing is suspicious; wrote {len(some)} of {len(usable)} samples to {file}"
 
 
-def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect], lacking: int) -> None:
+def _print(dataset: Dataset, checked: DatasetCheck) -> None:
     from rich.table import Table
 
     from pliant.data.addresses import plain_name
     from pliant.data.advice import advice
     from pliant.data.suspects import FEWEST
+    from pliant.data.validation import about_range
 
+    problems, suspects = checked.valid.problems, checked.suspects
     for line in shortened(problems, "--json lists all"):
         say(line, colour="red")
     if suspects:
@@ -138,14 +115,30 @@ def _print(dataset: Dataset, problems: Sequence[str], suspects: Sequence[Suspect
             say(f"and {len(suspects) - MOST_LINES} more: --json lists all")
     if len(dataset) < FEWEST:
         say(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
-    if lacking:
-        say(f"{lacking} samples lack landmarks: train with --missing complete")
+    if checked.lacking:
+        say(f"{checked.lacking} samples lack landmarks: train with --missing complete")
     found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
     suspicious = len({suspect.number for suspect in suspects})
     samples = "1 sample" if len(dataset) == 1 else f"{len(dataset)} samples"
     say(f"{samples}: {found}, {suspicious} suspicious")
     if what_to_do := advice(dataset):
         say(what_to_do)
+    if checked.turned_over:
+        say(checked.turned_over, colour="yellow")
+    if checked.valid.deep:
+        say(about_range(checked.valid.deep))
+
+
+def _table(dataset: Dataset, checked: DatasetCheck) -> dict[str, Any]:
+    """All that was found, as JSON has it."""
+    return {
+        "samples": len(dataset),
+        "problems": list(checked.valid.problems),
+        "suspects": [_row(suspect) for suspect in checked.suspects],
+        "turned_over": checked.turned_over,
+        "samples_with_missing_landmarks": checked.lacking,
+        "more_than_8_bits": checked.valid.deep,
+    }
 
 
 def _row(suspect: Suspect) -> dict[str, Any]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pliant.data.dataset import Dataset
     from pliant.fitting.result import FitResult
     from pliant.model import Model
+    from pliant.report import Section
 
 _NEW = 6
 
@@ -108,22 +109,31 @@ def _page(
     dataset: Dataset, model: Model, others: Dataset, fits: list[FitResult], typed: dict[str, str]
 ) -> str:
     """One self-contained HTML page; `typed` are the commands that do the same."""
-    from io import BytesIO
-
-    import numpy as np
-
     from pliant import plots
-    from pliant.metrics import normalised_error, point_subset
-    from pliant.report import Section, commands, page, paragraph, picture
+    from pliant.report import Section, page, picture
+
+    sections = [
+        *_about_training(dataset, model, typed),
+        *_about_modes(dataset, model, typed),
+        _about_fits(model, others, fits, typed),
+        Section(
+            "7. How much it keeps", [picture(plots.plot_variance(model), "variance explained by the modes")]
+        ),
+    ]
+    return page(
+        "A deformable model of a face",
+        f"Trained just now, on this machine, on {len(dataset)} synthetic faces with {model.landmarks} landmarks "
+        "each.",
+        sections,
+    )
+
+
+def _about_training(dataset: Dataset, model: Model, typed: dict[str, str]) -> list[Section]:
+    from pliant import plots
+    from pliant.report import Section, commands, paragraph, picture
 
     finest = model.levels[-1]
-    every = point_subset("all", model.landmarks)
-    images, truths = [sample.image() for sample in others], [sample.points() for sample in others]
-    errors = [normalised_error(fit.points, truth, every) for fit, truth in zip(fits, truths, strict=True)]
-    best = int(np.argmin(errors))
-    moving = BytesIO()
-    plots.write_animation(moving, fits[best], images[best])
-    sections = [
+    return [
         Section(
             "1. Annotated images",
             [
@@ -147,6 +157,14 @@ def _page(
                 picture(plots.plot_mean(model), "mean face, its triangles and its landmarks"),
             ],
         ),
+    ]
+
+
+def _about_modes(dataset: Dataset, model: Model, typed: dict[str, str]) -> list[Section]:
+    from pliant import plots
+    from pliant.report import Section, commands, paragraph, picture
+
+    return [
         Section(
             "3. What the shape does",
             [
@@ -174,27 +192,35 @@ def _page(
                 picture(plots.plot_reconstructions(model, dataset[:6]), "faces and their reconstructions"),
             ],
         ),
-        Section(
-            "6. New faces",
-            [
-                commands(typed["new"], typed["fit"]),
-                paragraph(
-                    "Faces that it has not seen. Above, the starts: the mean shape in a rough box. Below, what the "
-                    f"model found; the landmarks are {np.mean(errors):.1%} of the face's size away from the true "
-                    "ones, on average."
-                ),
-                picture(plots.plot_fits(fits, images), "starts, and fits below"),
-                paragraph("One of them, iteration by iteration:"),
-                picture(moving.getvalue(), "the landmarks move from the start to the face"),
-            ],
-        ),
-        Section(
-            "7. How much it keeps", [picture(plots.plot_variance(model), "variance explained by the modes")]
-        ),
     ]
-    return page(
-        "A deformable model of a face",
-        f"Trained just now, on this machine, on {len(dataset)} synthetic faces with {model.landmarks} landmarks "
-        "each.",
-        sections,
+
+
+def _about_fits(model: Model, others: Dataset, fits: list[FitResult], typed: dict[str, str]) -> Section:
+    from io import BytesIO
+
+    import numpy as np
+
+    from pliant import plots
+    from pliant.metrics import normalised_error, point_subset
+    from pliant.report import Section, commands, paragraph, picture
+
+    every = point_subset("all", model.landmarks)
+    images, truths = [sample.image() for sample in others], [sample.points() for sample in others]
+    errors = [normalised_error(fit.points, truth, every) for fit, truth in zip(fits, truths, strict=True)]
+    best = int(np.argmin(errors))
+    moving = BytesIO()
+    plots.write_animation(moving, fits[best], images[best])
+    return Section(
+        "6. New faces",
+        [
+            commands(typed["new"], typed["fit"]),
+            paragraph(
+                "Faces that it has not seen. Above, the starts: the mean shape in a rough box. Below, what the "
+                f"model found; the landmarks are {np.mean(errors):.1%} of the face's size away from the true "
+                "ones, on average."
+            ),
+            picture(plots.plot_fits(fits, images), "starts, and fits below"),
+            paragraph("One of them, iteration by iteration:"),
+            picture(moving.getvalue(), "the landmarks move from the start to the face"),
+        ],
     )

@@ -117,7 +117,7 @@ def evaluate(
 
         plot_ced(errors_by_algorithm(done.records)).savefig(draw)
     if report is not None:
-        from pliant.evaluation_report import evaluation_report
+        from pliant.report import evaluation_report
 
         title = f"How well {model.name} fits"
         page = evaluation_report(done, dataset, loaded, title, ", ".join(sources), about)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -96,3 +97,31 @@ class Convention:
         if size is None:
             raise ValueError("the size of the image must be known to count from its lower edge.")
         return size[1]
+
+
+def box_around(annotation: Annotation) -> Float64:
+    """The box `(4,)`, or else the edges of the pixels that the landmarks span."""
+    if annotation.box is not None:
+        return annotation.box
+    points = annotation.points[np.isfinite(annotation.points).all(axis=1)]
+    if not len(points):
+        raise ValueError(f"{annotation.image}: an object without a box and without landmarks is nowhere.")
+    return np.concatenate([points.min(axis=0) - 0.5, points.max(axis=0) + 0.5])
+
+
+def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:
+    """The only annotation, for a file that holds one."""
+    if len(annotations) != 1:
+        raise ValueError(f"{path}: such a file holds one object, and there are {len(annotations)}.")
+    return annotations[0]
+
+
+def all_there(path: Path, annotation: Annotation, format: str) -> Float64:
+    """The landmarks `(v, 2)`, for a format that has no way to say that one is missing."""
+    missing = np.flatnonzero(np.isnan(annotation.points).any(axis=1))
+    if len(missing):
+        raise ValueError(
+            f"{path}: {format} cannot say that a landmark is missing, and number {missing[0]} of "
+            f"{annotation.image or 'the object'} is: choose csv or another format that can."
+        )
+    return annotation.points

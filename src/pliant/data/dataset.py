@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.arrays import Concise, Float64, Floats, Image
+from pliant.arrays import Concise, Float64, Floats, Image, readonly
 from pliant.data import images
 from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
 from pliant.data.copies import first_of_copies
+from pliant.data.landmark_files import annotation_in
 
 
 @dataclass(frozen=True, repr=False)
@@ -24,7 +25,8 @@ class Sample(Concise):
     A file is a path, or an address as a string. Samples of one `group` (a person, a video) or of the very same
     image are not torn apart by a split; `split` is the part of the data set that a manifest puts the sample in.
     `box` is left, top, right, bottom, if a file has it. `format` is that of the landmark file, where its content is
-    not to decide.
+    not to decide. `decoded` is the image, if it was read already and is kept; it belongs to this very sample:
+    `dataclasses.replace` forgets it.
     """
 
     name: str
@@ -34,12 +36,21 @@ class Sample(Concise):
     split: str = ""
     box: Float64 | None = field(default=None, compare=False)
     format: str = ""
+    decoded: Image | None = field(default=None, init=False, compare=False)
 
     def image(self) -> Image:
         """`(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
+        if self.decoded is not None:
+            return self.decoded
         if isinstance(self.image_source, (Path, str)):
             return images.read_image(self.image_source)
         return images.as_image(self.image_source(), self.name)
+
+    def keeping(self, image: Image) -> Sample:
+        """The same sample with the image that was read for it, which is not read again."""
+        sample = replace(self)
+        object.__setattr__(sample, "decoded", readonly(image))
+        return sample
 
     def points(self) -> Float64:
         """`(v, 2)`, 0-based, pixel centres at integers; nan where a landmark is missing."""
@@ -53,8 +64,6 @@ class Sample(Concise):
         if isinstance(source, Annotation):
             found = source
         elif isinstance(source, (Path, str)):
-            from pliant.data.loading import annotation_in
-
             beside = parent(self.image_source) if isinstance(self.image_source, (Path, str)) else None
             found = annotation_in(source, self.format, beside)
         else:
@@ -187,41 +196,6 @@ class Dataset(Sequence[Sample]):
 
     def _without(self, numbers: Iterable[int]) -> Dataset:
         return self._only(set(range(len(self.samples))) - set(numbers))
-
-
-def load_dataset(
-    *sources: Source | Sequence[Source], images: Source | None = None, format: str = ""
-) -> Dataset:
-    """The samples of one or several sources, which may be of different kinds.
-
-    A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
-    all; an annotation file of any format; or a manifest (CSV or Parquet with the columns image, and if you like
-    landmarks, group, split, left, top, right, bottom). Each may be an address (`s3://`, `gs://`,
-    `zip://inner::archive.zip`). `images` is the folder of the images that an annotation file names, if it is not
-    the file's own; `format` is the format of landmark files where their content is not to decide (`pts:0-based`).
-
-    Images are not read here. An image without landmarks is a sample without points.
-    """
-    from pliant.data.formats import find_format
-    from pliant.data.loading import samples_of, short_name
-
-    if not sources:
-        raise ValueError("name at least one folder of images.")
-    if format:
-        find_format(format)  # a name that is wrong should be said once, not for every file
-    every: list[Source] = []
-    for source in sources:
-        every += [source] if isinstance(source, (str, Path)) else source
-    samples = [sample for source in every for sample in samples_of(source, images, format)]
-    # Names, not paths: they end up in model files, which are passed on.
-    return Dataset(tuple(samples), ", ".join(short_name(source) for source in every))
-
-
-def as_dataset(given: Dataset | Source | Iterable[Sample]) -> Dataset:
-    """A data set, whether it is one, is a place to load one from, or are samples."""
-    if isinstance(given, (str, Path)):
-        return load_dataset(given)
-    return given if isinstance(given, Dataset) else Dataset(tuple(given), "samples")
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:

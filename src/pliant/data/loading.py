@@ -1,13 +1,12 @@
-"""Finding the samples of a source: a folder, an annotation file, a manifest, at a path or an address."""
+"""Loading data sets: the samples of folders, annotation files and manifests, at paths or addresses."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
-from tempfile import TemporaryDirectory
 
 from pliant.arrays import Image
 from pliant.data import images, manifest
@@ -15,7 +14,6 @@ from pliant.data.addresses import (
     Source,
     as_source,
     ending,
-    fetched,
     files_in,
     is_file,
     is_folder,
@@ -27,20 +25,53 @@ from pliant.data.addresses import (
     with_ending,
 )
 from pliant.data.annotation import Annotation
-from pliant.data.dataset import Sample
+from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import (
-    _HEAD,
+    HEAD,
     PLAIN_TEXT,
     endings_beside_images,
+    find_format,
     formats,
-    read_annotations,
-    read_annotations_with,
 )
-from pliant.data.sources import image_of, local_matches, sizes_of_images
+from pliant.data.image_lookup import image_of
+from pliant.data.landmark_files import annotations_in
+from pliant.data.sources import local_matches
 from pliant.files import real_path, require_plain
 
 
-def samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:
+def load_dataset(
+    *sources: Source | Sequence[Source], images: Source | None = None, format: str = ""
+) -> Dataset:
+    """The samples of one or several sources, which may be of different kinds.
+
+    A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
+    all; an annotation file of any format; or a manifest (CSV or Parquet with the columns image, and if you like
+    landmarks, group, split, left, top, right, bottom). Each may be an address (`s3://`, `gs://`,
+    `zip://inner::archive.zip`). `images` is the folder of the images that an annotation file names, if it is not
+    the file's own; `format` is the format of landmark files where their content is not to decide (`pts:0-based`).
+
+    Images are not read here. An image without landmarks is a sample without points.
+    """
+    if not sources:
+        raise ValueError("name at least one folder of images.")
+    if format:
+        find_format(format)  # a name that is wrong should be said once, not for every file
+    every: list[Source] = []
+    for source in sources:
+        every += [source] if isinstance(source, (str, Path)) else source
+    samples = [sample for source in every for sample in _samples_of(source, images, format)]
+    # Names, not paths: they end up in model files, which are passed on.
+    return Dataset(tuple(samples), ", ".join(short_name(source) for source in every))
+
+
+def as_dataset(given: Dataset | Source | Iterable[Sample]) -> Dataset:
+    """A data set, whether it is one, is a place to load one from, or are samples."""
+    if isinstance(given, (str, Path)):
+        return load_dataset(given)
+    return given if isinstance(given, Dataset) else Dataset(tuple(given), "samples")
+
+
+def _samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:
     """The samples of one source; `folder` is where its images are, and `format` the format of landmark files."""
     source = as_source(source)
     if is_folder(source):
@@ -74,32 +105,7 @@ def _matched(matches: Sequence[Source], folder: Source | None, format: str) -> l
     read = {sample.points_source for sample in samples if isinstance(sample.points_source, (Path, str))}
     others = (*images.EXTENSIONS, *endings_beside_images())
     alone = [file for file in matches if ending(file) not in others and file not in read]
-    return samples + [sample for source in alone for sample in samples_of(source, folder, format)]
-
-
-def annotations_in(source: Source, format: str, folder: Source | None) -> list[Annotation]:
-    """All annotations in a file at a path or an address."""
-    if isinstance(source, Path):
-        return read_annotations(source, format, folder)
-    # Formats read from paths. Landmark files are small: one at an address visits the disk for a moment.
-    with TemporaryDirectory() as passing:
-        path = Path(passing) / plain_name(source)
-        path.write_bytes(fetched(source))
-        try:
-            found = read_annotations_with(path, format, sizes_of_images(source, folder))
-        except ValueError as error:
-            raise ValueError(str(error).replace(str(path), source)) from None
-    if any(annotation.pixels is not None for annotation in found):
-        raise ValueError(f"{source}: this file holds the images themselves, and must be copied to be read.")
-    return found
-
-
-def annotation_in(source: Source, format: str, folder: Source | None) -> Annotation:
-    """The annotation in a file that has one."""
-    found = annotations_in(source, format, folder)
-    if len(found) != 1:
-        raise ValueError(f"{source}: there are {len(found)} objects in this file, and one was expected.")
-    return found[0]
+    return samples + [sample for source in alone for sample in _samples_of(source, folder, format)]
 
 
 def short_name(source: Source) -> str:
@@ -197,7 +203,7 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
             near = beside(parent(image))
             names = [plain_name(with_ending(image, other)) for other in endings]
             points = next((near[name] for name in names if name in near), None)
-        box = manifest.box_of(row, row["where"])
+        box = manifest.box_in_row(row, row["where"])
         samples.append(
             Sample(str(image), image, points, row.get("group", ""), row.get("split", ""), box, format)
         )
@@ -242,6 +248,6 @@ def _is_about_many(file: Source) -> bool:
     if not candidates:
         return False
     with opened(file) as content:
-        head = content.read(_HEAD)
+        head = content.read(HEAD)
     path = file if isinstance(file, Path) else Path(plain_name(file))
     return any(module.recognises(path, head) for module in candidates)

@@ -47,13 +47,13 @@ def read_boxes(source: Source) -> dict[str, Float64]:
         raise ValueError(f"{source}, line 1: expected the columns {', '.join(wanted)}.")
     boxes: dict[str, list[Float64]] = {}
     for row in _rows(source):
-        box = box_of(row, row["where"])
+        box = box_in_row(row, row["where"])
         if box is not None:
             boxes.setdefault(row["image"].replace("\\", "/"), []).append(box)
     return {name: np.array(some) for name, some in boxes.items()}
 
 
-def box_of(row: Mapping[str, str], where: str) -> Float64 | None:
+def box_in_row(row: Mapping[str, str], where: str) -> Float64 | None:
     """Left, top, right and bottom `(4,)` of a row, if it has them."""
     values = [row.get(name, "") for name in BOX]
     if not any(values):

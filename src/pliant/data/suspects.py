@@ -19,7 +19,7 @@ from pliant.appearance.tones import as_grey
 from pliant.arrays import Float32, Float64
 from pliant.data.annotation import Annotation
 from pliant.data.dataset import Dataset, Sample
-from pliant.data.objects import differing_names, usual_names
+from pliant.data.landmark_names import differing_names, usual_names
 from pliant.data.validation import Validated, numbered
 from pliant.shape import align, generalised_procrustes, shape_size
 from pliant.shape.missing import complete

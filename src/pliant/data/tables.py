@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.objects import by_name, without_numbers
+from pliant.data.landmark_names import by_name, without_numbers
 
 csv.field_size_limit(2**31 - 1)
 """Python stops at 128 KiB, and a kaggle table has a whole image in a field."""

@@ -10,11 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Concise, Float64
+from pliant.arrays import Concise, Float64, Image
 from pliant.data.advice import advice
 from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
@@ -62,7 +63,7 @@ class Validated(Concise):
     names: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Checked:
     points: Float64 | None
     size: Size
@@ -71,15 +72,25 @@ class _Checked:
     fingerprint: str
     problems: tuple[str, ...]
     names: tuple[str, ...] = ()
+    image: Image | None = None
 
 
 def validate(
-    dataset: Dataset, jobs: int = 1, advance: Callable[[], None] = lambda: None, allow_missing: bool = False
+    dataset: Dataset,
+    jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+    allow_missing: bool = False,
+    keep: float = 0,
 ) -> Validated:
-    """Check every sample; landmark numbers in the sentences count from 0."""
+    """Check every sample; landmark numbers in the sentences count from 0.
+
+    Every image is decoded for it, as nothing else tells whether a file is whole. Up to `keep` bytes of pixels stay
+    with the samples, so that these images need not be decoded again.
+    """
     checked = []
+    check = partial(_check, allow_missing=allow_missing, affordable=_purse(keep))
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for outcome in pool.map(partial(_check, allow_missing=allow_missing), dataset):
+        for outcome in pool.map(check, dataset):
             checked.append(outcome)
             advance()
     counts = Counter(len(outcome.points) for outcome in checked if outcome.points is not None)
@@ -101,7 +112,10 @@ def validate(
             first_with[outcome.fingerprint] = sample.name
             usable.append((sample, outcome))
     return Validated(
-        dataset=Dataset(tuple(sample for sample, _ in usable), dataset.source),
+        dataset=Dataset(
+            tuple(sample if one.image is None else sample.keeping(one.image) for sample, one in usable),
+            dataset.source,
+        ),
         points=np.array([outcome.points for _, outcome in usable]).reshape(len(usable), usual, 2),
         sizes=tuple(outcome.size for _, outcome in usable),
         colour=any(outcome.colour for _, outcome in usable),
@@ -117,9 +131,10 @@ def usable(
     jobs: int = 1,
     advance: Callable[[], None] = lambda: None,
     allow_missing: bool = False,
+    keep: float = 0,
 ) -> Validated:
     """What can be used, with a warning about the rest if it may be skipped, and an error otherwise."""
-    valid = validate(dataset, jobs, advance, allow_missing)
+    valid = validate(dataset, jobs, advance, allow_missing, keep)
     if valid.problems and not (skip_invalid and len(valid.dataset)):
         raise InvalidDataset(valid.problems, len(dataset), advice(dataset))
     if valid.problems:
@@ -136,7 +151,22 @@ def _message(title: str, problems: Sequence[str], what_to_do: str) -> str:
     return "\n".join([title, *lines, *([what_to_do] if what_to_do else [])])
 
 
-def _check(sample: Sample, allow_missing: bool) -> _Checked:
+def _purse(size: float) -> Callable[[int], bool]:
+    """A function, for many threads, that says whether so many bytes are still there, and takes them if so."""
+    left, lock = size, Lock()
+
+    def affordable(cost: int) -> bool:
+        nonlocal left
+        with lock:
+            if cost > left:
+                return False
+            left -= cost
+            return True
+
+    return affordable
+
+
+def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool]) -> _Checked:
     """One sample by itself: whatever goes wrong while reading becomes a sentence."""
     problems: list[str] = []
     points, image = None, None
@@ -163,7 +193,10 @@ def _check(sample: Sample, allow_missing: bool) -> _Checked:
     fingerprint.update(np.ascontiguousarray(points).data)
     size = (image.shape[1], image.shape[0])
     deep = image.dtype != np.uint8 and isinstance(sample.image_source, (Path, str))
-    return _Checked(points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems), names)
+    kept = image if not problems and affordable(image.nbytes) else None
+    return _Checked(
+        points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems), names, kept
+    )
 
 
 def about_range(images: int) -> str:

@@ -6,7 +6,6 @@ that a report can be drawn again without the images.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from pliant.experiments.findings import Photograph
 from pliant.experiments.rows import read_points
 from pliant.experiments.run import Data
 from pliant.experiments.trial import Trial
+from pliant.files import replaced
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_exemplars, plot_sampling, plot_starts
 from pliant.starts.noise import random_start
@@ -63,9 +63,8 @@ def draw_missing(folder: Path, wanted: Sequence[Picture], data: Data, jobs: int 
         figure = picture.draw(folder, data, jobs)
         if figure is not None:
             path.parent.mkdir(exist_ok=True)
-            partial = path.with_name(f".{path.name}.part")
-            partial.write_bytes(report.rendered(figure, "png"))
-            os.replace(partial, path)
+            with replaced(path, alone=True) as partial:
+                partial.write_bytes(report.rendered(figure, "png"))
 
 
 def drawn(folder: Path, listed: Sequence[Mapping[str, str]]) -> list[Photograph]:

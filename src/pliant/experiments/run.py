@@ -13,8 +13,8 @@ import numpy as np
 from pliant.arrays import Float64, Image, Int32
 from pliant.batch import BLOCK, fit_all
 from pliant.building.build import build_model
-from pliant.data.dataset import Dataset, load_dataset
-from pliant.data.loading import short_name
+from pliant.data.dataset import Dataset
+from pliant.data.loading import load_dataset, short_name
 from pliant.evaluation import annotated
 from pliant.experiments import rows
 from pliant.experiments.trial import Sets, Trial

@@ -30,7 +30,8 @@ from pliant.fitting.loop import (
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
 from pliant.fitting.result import FitResult, LevelTrace, failed
 from pliant.fitting.status import Status
-from pliant.model import Level, Model
+from pliant.level import Level
+from pliant.model import Model
 from pliant.settings import Fitting
 from pliant.shape import align, shape_size
 from pliant.starts.candidates import (

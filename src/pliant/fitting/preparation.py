@@ -14,7 +14,7 @@ from pliant.fitting.cost import SSD, Weights, weigh
 from pliant.fitting.loop import Iterated, Problem
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
-from pliant.model import Level
+from pliant.level import Level
 from pliant.motion import PiecewiseAffine
 
 if TYPE_CHECKING:

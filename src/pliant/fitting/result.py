@@ -9,6 +9,7 @@ import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64
 from pliant.fitting.status import Status
+from pliant.inputs import ImageSource, read
 from pliant.model import Model
 from pliant.trust.confidence import (
     DEFAULT_BOUND,
@@ -17,8 +18,6 @@ from pliant.trust.confidence import (
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from pliant.inputs import ImageSource
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -89,14 +88,11 @@ class FitResult(Concise):
 
     def reconstruction(self, image: ImageSource) -> Float32:
         """The image with the model's idea of the object drawn over it at the landmarks."""
-        from pliant.inputs import read
-
         return self.model.reconstruct(read(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
         """The start, the fit, the reconstruction, and the cost at every iteration."""
-        from pliant.inputs import read
-        from pliant.plots import plot_fit
+        from pliant.plots.fits import plot_fit
 
         return plot_fit(self, read(image))
 

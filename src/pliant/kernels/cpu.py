@@ -25,7 +25,7 @@ from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes,
 from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
 from pliant.kernels.system import Needs, System, united
-from pliant.model import Level
+from pliant.level import Level
 from pliant.threads import shared_pool
 
 _GROUP = 8

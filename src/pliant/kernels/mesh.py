@@ -11,7 +11,7 @@ from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels import mesh_loops
 from pliant.kernels.basis_pass import LANES
 from pliant.kernels.panels import Layout, empty, make_layout
-from pliant.model import Level
+from pliant.level import Level
 from pliant.motion import PiecewiseAffine
 
 UInt32 = NDArray[np.uint32]

@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels.system import Needs, System, united
-from pliant.model import Level
+from pliant.level import Level
 from pliant.motion import jacobian
 
 

@@ -6,7 +6,7 @@ from pliant.motion.compose import Motion, Order, compose, invert, jacobian
 from pliant.motion.frame import Frame, build_frame, rasterise
 from pliant.motion.piecewise_affine import PiecewiseAffine
 from pliant.motion.thin_plate_spline import ThinPlateSpline
-from pliant.motion.triangulation import checked, delaunay
+from pliant.motion.triangulation import checked_triangles, delaunay
 
 MOTIONS: dict[str, Callable[[Frame], Motion]] = {
     kind.name: kind for kind in (PiecewiseAffine, ThinPlateSpline)
@@ -21,7 +21,7 @@ __all__ = [
     "PiecewiseAffine",
     "ThinPlateSpline",
     "build_frame",
-    "checked",
+    "checked_triangles",
     "compose",
     "delaunay",
     "invert",

@@ -32,7 +32,7 @@ def delaunay(points: Floats) -> Int32:
     return _oriented(points, triangles)
 
 
-def checked(points: Floats, triangles: Sequence[Sequence[int]] | Int32) -> Int32:
+def checked_triangles(points: Floats, triangles: Sequence[Sequence[int]] | Int32) -> Int32:
     """The user's triangles `(t, 3)` for points `(v, 2)`, or a sentence that says what is wrong with them."""
     array = np.asarray(triangles)
     if array.ndim != 2 or array.shape[1] != 3 or not np.issubdtype(array.dtype, np.integer) or not len(array):

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-import numpy as np
 from PIL import Image as PIL
-from PIL import ImageDraw, ImageFont
 
 from pliant.arrays import Image
-from pliant.fitting.result import FitResult
 from pliant.plots.axes import object_box
 from pliant.plots.fits import iterations_of
+from pliant.plots.lettering import write_below
 from pliant.plots.painter import paint_overlay
 from pliant.plots.style import STYLE, Style
+
+if TYPE_CHECKING:
+    from pliant.fitting.result import FitResult
 
 _FORMATS = {".gif": "GIF", ".webp": "WEBP"}
 
@@ -42,14 +43,12 @@ def write_animation(
     steps = iterations_of(result)
     left, top, right, bottom = object_box(image, steps[0][1], steps[-1][1])
     part = image[top:bottom, left:right]
+    painted = [
+        paint_overlay(part, points - (left, top), style, kind="fit" if number else "start", longest=longest)
+        for number, (_, points) in enumerate(steps)
+    ]
     frames = [
-        _captioned(
-            paint_overlay(
-                part, points - (left, top), style, kind="fit" if number else "start", longest=longest
-            ),
-            name,
-        )
-        for number, (name, points) in enumerate(steps)
+        PIL.fromarray(write_below(picture, name)) for picture, (name, _) in zip(painted, steps, strict=True)
     ]
     lengths = [round(1000 * seconds)] * len(frames)
     lengths[0] += 1000
@@ -62,13 +61,3 @@ def write_animation(
         palette = both.quantize(192)
         frames = [frame.quantize(palette=palette, dither=PIL.Dither.NONE) for frame in frames]
     frames[0].save(target, kind, save_all=True, append_images=frames[1:], duration=lengths, loop=0)
-
-
-def _captioned(picture: Image, text: str) -> PIL.Image:
-    """The picture on top of a white line of text."""
-    line = 22
-    height, width = picture.shape[:2]
-    page = PIL.new("RGB", (width, height + line), "white")
-    page.paste(PIL.fromarray(np.ascontiguousarray(picture)))
-    ImageDraw.Draw(page).text((4, height + 3), text, "black", ImageFont.load_default(13))
-    return page

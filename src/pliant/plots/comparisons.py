@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from numpy.typing import ArrayLike
 
+from pliant.appearance.tones import brightness
 from pliant.arrays import Float64, Floats
 from pliant.plots.axes import dress, sheet
 from pliant.plots.style import STYLE, Style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BESIDE = 6
 """With more curves than this, their legend stands beside the plot."""
@@ -20,7 +24,7 @@ _ACROSS = 3
 """So many small axes stand in a row at most."""
 _POINTS = 72
 """Points of an inch."""
-_OVER_THE_EDGE = {"clip_on": False, "in_layout": False}
+_OVER_THE_EDGE: dict[str, Any] = {"clip_on": False, "in_layout": False}
 """For markers on the edge. They ask for no room: Matplotlib would give some to a line without points."""
 
 
@@ -107,20 +111,8 @@ def plot_shares(
     margin = 0.04 * (np.ptp(setting) or 1.0)
     for place, (axis, (label, share)) in enumerate(zip(axes.flat, lines.items(), strict=False)):
         for number in range(len(bounds)):
-            look = style.curve(number)
-            if label in bands:
-                low, high = bands[label][:, number].T
-                axis.fill_between(setting, low, high, color=look["color"], alpha=0.18, linewidth=0)
-            axis.plot(setting, share[:, number], **_OVER_THE_EDGE, **look)
-            if np.isfinite(share[:, number]).any():
-                best = np.nanargmax(share[:, number])
-                axis.plot(
-                    setting[best],
-                    share[best, number],
-                    **_open(look["marker"], look["color"], style),
-                    **_OVER_THE_EDGE,
-                    zorder=4,
-                )
+            band = bands[label][:, number] if label in bands else None
+            _draw_share(axis, setting, share[:, number], band, number, style)
         lowest, leftmost = place + columns >= len(lines), place % columns == 0
         dress(axis, style, title=label)
         axis.set(xlim=(setting.min() - margin, setting.max() + margin), ylim=(0, 1.02))
@@ -140,6 +132,20 @@ def plot_shares(
         frameon=False,
     )
     return figure
+
+
+def _draw_share(
+    axis: Axes, setting: Float64, share: Float64, band: Float64 | None, number: int, style: Style
+) -> None:
+    """The line of one bound `(values,)`, the band about it `(values, 2)` if there is one, and its largest share."""
+    look = style.curve(number)
+    if band is not None:
+        axis.fill_between(setting, *band.T, color=look["color"], alpha=0.18, linewidth=0)
+    axis.plot(setting, share, **_OVER_THE_EDGE, **look)
+    if np.isfinite(share).any():
+        best = np.nanargmax(share)
+        marker = _open(look["marker"], look["color"], style)
+        axis.plot(setting[best], share[best], **marker, **_OVER_THE_EDGE, zorder=4)
 
 
 def plot_grids(
@@ -208,19 +214,8 @@ def plot_intervals(
     Diamonds are the values of a `reference`; those of other labels are left out. `groups` of labels have a space
     between them. What lies beyond `limit` or is not finite is an arrow at the edge, with the number beside it.
     """
-    if not values:
-        raise ValueError("there are no values to draw: give at least one label.")
-    for label, triple in values.items():
-        if np.shape(triple) != (3,) or triple[1] > triple[2]:
-            raise ValueError(
-                f"{label}: give a value and the ends of its interval, low before high, not {triple}."
-            )
     groups = groups or [list(values)]
-    labels = [label for group in groups for label in group]
-    if sorted(labels) != sorted(values):
-        odd = set(labels) ^ set(values) or {label for label in labels if labels.count(label) > 1}
-        raise ValueError(f"every label must be in one group, and these are not: {', '.join(sorted(odd))}.")
-
+    labels = _labels_of(groups, values)
     table = _floats([values[label] for label in labels])
     known = _floats([(reference or {}).get(label, -np.inf) for label in labels])
     numbers = np.append(table, known)
@@ -235,24 +230,82 @@ def plot_intervals(
     row = 1.55 * style.font / _POINTS
     figure, axes = sheet(1, 1, 6.4, row * (heights[-1] + 1) + 0.95, style)
     axis = axes[0, 0]
+    name = reference_name or "reference"
+    handles = [_draw_measured(axis, heights, table, limit, style)]
+    reached = _draw_reference(axis, heights, known, limit, name, style)
+    handles += [reached] if (known > -np.inf).any() else []
+    _write_beyond(axis, heights, table[:, 0], known, limit, name, style)
+    dress(axis, style, x=x)
+    axis.set_yticks(heights, labels)
+    axis.tick_params(axis="y", length=0)
+    axis.set(xlim=(start, limit), ylim=(heights[-1] + 0.7, -0.7))
+    figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=style.font, frameon=False)
+    return figure
+
+
+def _labels_of(
+    groups: Sequence[Sequence[str]], values: Mapping[str, tuple[float, float, float]]
+) -> list[str]:
+    """The labels of all groups in their order, if there are values for them and they are what values are."""
+    if not values:
+        raise ValueError("there are no values to draw: give at least one label.")
+    for label, triple in values.items():
+        if np.shape(triple) != (3,) or triple[1] > triple[2]:
+            raise ValueError(
+                f"{label}: give a value and the ends of its interval, low before high, not {triple}."
+            )
+    labels = [label for group in groups for label in group]
+    if sorted(labels) != sorted(values):
+        odd = set(labels) ^ set(values) or {label for label in labels if labels.count(label) > 1}
+        raise ValueError(f"every label must be in one group, and these are not: {', '.join(sorted(odd))}.")
+    return labels
+
+
+_ARROW: dict[str, Any] = {"linestyle": "none", "marker": ">", "zorder": 3, **_OVER_THE_EDGE}
+"""At the edge, for what lies beyond it."""
+
+
+def _draw_measured(axis: Axes, heights: Float64, table: Float64, limit: float, style: Style) -> Line2D:
+    """Values and intervals `(k, 3)` at their heights `(k,)`, and how a legend shows them."""
     value, low, high = table.T
     inside = np.isfinite(value) & (value <= limit)
-    colour, other = style.curves[:2]
+    colour, large = style.curves[0], 0.55 * style.font
     axis.hlines(heights, low, np.minimum(high, limit), color="0.55", linewidth=3, zorder=2)
-    axis.plot(value[inside], heights[inside], "o", color=colour, markersize=0.55 * style.font, zorder=3)
+    axis.plot(value[inside], heights[inside], "o", color=colour, markersize=large, zorder=3)
     # An interval that goes on beyond the edge ends in an arrow as well, without a number.
     out = ~inside | (high > limit)
-    arrow = {"linestyle": "none", "marker": ">", "zorder": 3, **_OVER_THE_EDGE}
-    axis.plot(np.full(out.sum(), limit), heights[out], color=colour, markersize=0.7 * style.font, **arrow)
-    drawn = np.isfinite(known) & (known <= limit)
-    diamond = _open("D", other, style, 0.75)
+    axis.plot(np.full(out.sum(), limit), heights[out], color=colour, markersize=0.7 * style.font, **_ARROW)
+    return Line2D(
+        [0, 1],
+        [0, 0],
+        color="0.55",
+        linewidth=3,
+        marker="o",
+        markerfacecolor=colour,
+        markeredgecolor=colour,
+        markersize=large,
+        label="measured, with its 95 % interval",
+    )
+
+
+def _draw_reference(
+    axis: Axes, heights: Float64, known: Float64, limit: float, name: str, style: Style
+) -> Line2D:
+    """Values of a reference `(k,)`, -inf where there is none, and how a legend shows them."""
+    diamond = _open("D", style.curves[1], style, 0.75)
+    drawn, far = np.isfinite(known) & (known <= limit), known > limit
     axis.plot(known[drawn], heights[drawn], **diamond, zorder=4)
-    far = known > limit
-    axis.plot(np.full(far.sum(), limit), heights[far], **{**diamond, **arrow})
-    name = reference_name or "reference"
-    for number, height in enumerate(heights):
-        words = [f"{value[number]:.3g}"] if not inside[number] else []
-        words += [f"{name} {known[number]:.3g}"] if far[number] else []
+    axis.plot(np.full(far.sum(), limit), heights[far], **{**diamond, **_ARROW})
+    return Line2D([], [], label=name, **diamond)
+
+
+def _write_beyond(
+    axis: Axes, heights: Float64, value: Float64, known: Float64, limit: float, name: str, style: Style
+) -> None:
+    """The numbers of what lies beyond the edge, beside its arrows."""
+    for height, measured, reached in zip(heights, value, known, strict=True):
+        words = [] if np.isfinite(measured) and measured <= limit else [f"{measured:.3g}"]
+        words += [f"{name} {reached:.3g}"] if reached > limit else []
         if words:
             axis.annotate(
                 ", ".join(words),
@@ -263,27 +316,6 @@ def plot_intervals(
                 fontsize=0.9 * style.font,
                 annotation_clip=False,
             )
-    dress(axis, style, x=x)
-    axis.set_yticks(heights, labels)
-    axis.tick_params(axis="y", length=0)
-    axis.set(xlim=(start, limit), ylim=(heights[-1] + 0.7, -0.7))
-    handles = [
-        Line2D(
-            [0, 1],
-            [0, 0],
-            color="0.55",
-            linewidth=3,
-            marker="o",
-            markerfacecolor=colour,
-            markeredgecolor=colour,
-            markersize=0.55 * style.font,
-            label="measured, with its 95 % interval",
-        )
-    ]
-    if drawn.any() or far.any():
-        handles.append(Line2D([], [], label=name, **diamond))
-    figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=style.font, frameon=False)
-    return figure
 
 
 def _floats(values: ArrayLike) -> Float64:
@@ -329,5 +361,4 @@ def _open(marker: str, colour: str, style: Style, size: float = 1.0) -> dict[str
 
 
 def _is_dark(colour: tuple[float, ...]) -> bool:
-    red, green, blue = colour[:3]
-    return 0.299 * red + 0.587 * green + 0.114 * blue < 0.5
+    return bool(brightness(np.asarray(colour[:3])) < 0.5)

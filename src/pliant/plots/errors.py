@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.collections import EllipseCollection
@@ -15,6 +17,9 @@ from pliant.metrics import normalised_error
 from pliant.plots.axes import Picture, dots, dress, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
 from pliant.shape import shape_size
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _BESIDE = 6
 """With more curves than this, their legend stands beside the plot."""
@@ -86,64 +91,99 @@ def plot_landmark_errors(
     if errors.ndim != 2 or errors.shape[1] != len(mean):
         raise ValueError(f"{len(mean)} landmarks need errors (k, {len(mean)}), not {errors.shape}.")
     labels = [_shortened(name, 16) for name in names] or [str(number) for number in range(len(mean))]
+    measured = _measured(errors, worst)
+    factor = _enlargement(float(np.nanmax(measured.means)), len(mean))
+    spread = np.ptp(mean, axis=0)
+    tall = float(np.clip(4.4 * spread[1] / max(spread[0], 1e-9), 2.4, 5.5))
+    figure = Picture(figsize=(8.2, tall + 0.5), layout="constrained", dpi=style.dpi)
+    shape, listed = figure.subplots(1, 2, width_ratios=(1.9, 1))
+    circles = _draw_circles(shape, mean, measured.means, factor, style)
+    _name_worst(shape, mean, measured, labels, factor, style)
+    bar = figure.colorbar(circles, ax=shape, shrink=0.8, pad=0.02)
+    bar.set_label("mean error / size", fontsize=style.font)
+    bar.ax.tick_params(labelsize=0.9 * style.font)
+    _list_worst(listed, measured, labels, style)
+    return figure
+
+
+@dataclass(frozen=True, eq=False)
+class _Measured:
+    """Mean errors `(v,)` of the landmarks, nan where none is known, and the numbers of the w worst.
+
+    `low` and `high`, `(w,)`, are the ends of the middle half of the errors of each of the worst.
+    """
+
+    means: Float64
+    worst: list[int]
+    low: Float64
+    high: Float64
+
+
+def _measured(errors: Floats, worst: int) -> _Measured:
     finite = np.isfinite(errors)
     counted = finite.any(axis=0)
     if not counted.any():
         raise ValueError("none of the errors is a finite number.")
     values = np.where(finite, errors, np.nan)
-    average = np.full(len(mean), np.nan)
-    average[counted] = np.nanmean(values[:, counted], axis=0)
-    order = [int(number) for number in np.argsort(-np.where(counted, average, -1))][
-        : min(worst, counted.sum())
-    ]
+    means = np.full(errors.shape[1], np.nan)
+    means[counted] = np.nanmean(values[:, counted], axis=0)
+    order = np.argsort(-np.where(counted, means, -1))[: min(worst, counted.sum())]
     low, high = np.nanpercentile(values[:, order], [25, 75], axis=0)
+    return _Measured(means, order.tolist(), low, high)
 
-    size = float(shape_size(mean))
-    factor = _enlargement(float(np.nanmax(average)), len(mean))
-    spread = np.ptp(mean, axis=0)
-    tall = float(np.clip(4.4 * spread[1] / max(spread[0], 1e-9), 2.4, 5.5))
-    figure = Picture(figsize=(8.2, tall + 0.5), layout="constrained", dpi=style.dpi)
-    shape, listed = figure.subplots(1, 2, width_ratios=(1.9, 1))
-    shape.set_aspect("equal")
-    shape.set_axis_off()
-    shape.set_title(
+
+def _draw_circles(
+    axis: Axes, mean: Floats, errors: Float64, factor: float, style: Style
+) -> EllipseCollection:
+    """The mean shape with a circle about each landmark, as large and as dark as its error."""
+    axis.set_aspect("equal")
+    axis.set_axis_off()
+    axis.set_title(
         "mean error of each landmark" + (f" (circles: {factor:g} x)" if factor != 1 else ""),
         fontsize=style.font,
     )
-    diameters = 2 * factor * size * average[counted]
+    size, known = float(shape_size(mean)), ~np.isnan(errors)
+    diameters = 2 * factor * size * errors[known]
     circles = EllipseCollection(
         diameters,
         diameters,
         np.zeros(len(diameters)),
         units="xy",
-        offsets=mean[counted],
-        transOffset=shape.transData,
+        offsets=mean[known],
+        transOffset=axis.transData,
         edgecolors="black",
         linewidths=0.5,
         alpha=0.85,
         cmap=style.sequence,
     )
-    circles.set_array(average[counted])
-    circles.set_clim(0, float(np.nanmax(average)))
-    shape.add_collection(circles)
-    shape.scatter(*mean.T, s=2, color="black", zorder=3)
+    circles.set_array(errors[known])
+    circles.set_clim(0, float(np.nanmax(errors)))
+    axis.add_collection(circles)
+    axis.scatter(mean[:, 0], mean[:, 1], s=2, color="black", zorder=3)
     border = 0.1 * size
-    shape.set(
+    axis.set(
         xlim=(mean[:, 0].min() - border, mean[:, 0].max() + border),
         ylim=(mean[:, 1].max() + border, mean[:, 1].min() - border),
     )
-    middle = mean.mean(axis=0)
-    numbered: list[int] = []
-    for number in order:
-        # Of several close together, the worst has its number written.
-        if any(np.linalg.norm(mean[number] - mean[other]) < 0.06 * size for other in numbered):
+    return circles
+
+
+def _name_worst(
+    axis: Axes, mean: Floats, measured: _Measured, labels: Sequence[str], factor: float, style: Style
+) -> None:
+    """Write the labels of the worst landmarks beside their circles."""
+    size, middle = float(shape_size(mean)), mean.mean(axis=0)
+    named: list[int] = []
+    for number in measured.worst:
+        # Of several close together, the worst has its label written.
+        if any(np.linalg.norm(mean[number] - mean[other]) < 0.06 * size for other in named):
             continue
-        numbered.append(number)
+        named.append(number)
         # Outwards, where the shape leaves room.
         way = (mean[number] - middle) / max(float(np.linalg.norm(mean[number] - middle)), 1e-9)
-        shape.annotate(
+        axis.annotate(
             labels[number],
-            mean[number] + way * factor * size * average[number],
+            mean[number] + way * factor * size * measured.means[number],
             xytext=(0.7 * style.font * way[0], -0.7 * style.font * way[1]),
             textcoords="offset points",
             ha="center",
@@ -152,19 +192,18 @@ def plot_landmark_errors(
             path_effects=[withStroke(linewidth=2, foreground="white")],
             parse_math=False,
         )
-    bar = figure.colorbar(circles, ax=shape, shrink=0.8, pad=0.02)
-    bar.set_label("mean error / size", fontsize=style.font)
-    bar.ax.tick_params(labelsize=0.9 * style.font)
 
-    rows = np.arange(len(order))
-    listed.hlines(rows, low, high, color="0.55", linewidth=3)
-    listed.plot(average[order], rows, "o", color=style.curves[0], markersize=0.6 * style.font)
-    listed.set_yticks(rows, [labels[number] for number in order], parse_math=False)
-    listed.invert_yaxis()
-    dress(listed, style, title="worst landmarks: mean, middle half", x="error / size")
-    listed.set_xlim(left=0)
-    listed.locator_params(axis="x", nbins=4)
-    return figure
+
+def _list_worst(axis: Axes, measured: _Measured, labels: Sequence[str], style: Style) -> None:
+    """The worst landmarks from the top down, with the middle half of their errors."""
+    rows = np.arange(len(measured.worst))
+    axis.hlines(rows, measured.low, measured.high, color="0.55", linewidth=3)
+    axis.plot(measured.means[measured.worst], rows, "o", color=style.curves[0], markersize=0.6 * style.font)
+    axis.set_yticks(rows, [labels[number] for number in measured.worst], parse_math=False)
+    axis.invert_yaxis()
+    dress(axis, style, title="worst landmarks: mean, middle half", x="error / size")
+    axis.set_xlim(left=0)
+    axis.locator_params(axis="x", nbins=4)
 
 
 def plot_best_median_worst(

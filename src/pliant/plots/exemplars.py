@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Int32
 from pliant.inputs import ImageSource, read
-from pliant.motion.frame import Frame
 from pliant.plots.axes import dots, legend_below, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
+
+if TYPE_CHECKING:
+    from pliant.motion import Frame
 
 _WIDEST = 6
 """So many images stand in a row unless told otherwise."""

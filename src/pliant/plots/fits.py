@@ -10,13 +10,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Float64, Floats, Image
-from pliant.fitting.result import FitResult
 from pliant.plots.axes import dots, dress, object_box, sheet, show
 from pliant.plots.errors import known_error
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from pliant.fitting.result import FitResult
 
 
 def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.collections import EllipseCollection
@@ -11,10 +12,12 @@ from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Image, Int32
 from pliant.data.addresses import plain_name
-from pliant.data.dataset import Dataset, Sample
-from pliant.data.suspects import Suspect
 from pliant.plots.axes import Picture, dots, mesh, object_box, sheet, show
 from pliant.plots.style import STYLE, Style
+
+if TYPE_CHECKING:
+    from pliant.data.dataset import Dataset, Sample
+    from pliant.data.suspects import Suspect
 
 
 def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STYLE) -> Figure:

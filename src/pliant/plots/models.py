@@ -9,13 +9,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Float64
-from pliant.data.dataset import Sample
-from pliant.model import Model
 from pliant.plots.axes import dots, dress, mesh, sheet, show
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from pliant.data.dataset import Sample
+    from pliant.model import Model
 
 _DEVIATIONS = (-3.0, -1.5, 0.0, 1.5, 3.0)
 """Where along a mode its instances are drawn."""

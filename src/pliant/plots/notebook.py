@@ -5,15 +5,17 @@ from __future__ import annotations
 from base64 import b64encode
 from html import escape
 from itertools import islice
+from typing import TYPE_CHECKING
 
-import cv2
 import numpy as np
 
 from pliant.arrays import Image
-from pliant.data.dataset import Dataset
-from pliant.fitting.result import FitResult
-from pliant.model import Model
-from pliant.plots.painter import paint_overlay
+from pliant.plots.painter import encoded, paint_overlay
+
+if TYPE_CHECKING:
+    from pliant.data.dataset import Dataset
+    from pliant.fitting.result import FitResult
+    from pliant.model import Model
 
 _THUMBNAILS = 6
 _LONGEST = 140
@@ -58,5 +60,4 @@ def _html(pictures: list[Image], line: str) -> str:
 
 def _address(picture: Image) -> str:
     """A picture `(h, w, 3)` as an address that holds all of it."""
-    _, stored = cv2.imencode(".png", picture[:, :, ::-1])
-    return f"data:image/png;base64,{b64encode(stored.tobytes()).decode()}"
+    return f"data:image/png;base64,{b64encode(encoded(picture, '.png')).decode()}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pliant.appearance.tones import as_bytes
 from pliant.arrays import Floats, Image
 from pliant.plots.axes import object_box
-from pliant.plots.labels import write_labels
+from pliant.plots.lettering import write_caption, write_labels
 from pliant.plots.style import STYLE, Kind, Style
 
 _SHIFT = 6
@@ -98,8 +98,18 @@ def write_overlay(
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
         raise ValueError(f"{path}: a painted picture is a .png or a .jpg file.")
     picture = paint_overlay(image, points, style, labels=labels, crop=crop, longest=longest)
-    _, encoded = cv2.imencode(path.suffix.lower(), picture[:, :, ::-1])
-    path.write_bytes(encoded.tobytes())
+    path.write_bytes(encoded(picture, path.suffix.lower()))
+
+
+def paint_caption(picture: NDArray[np.uint8], text: str, colour: str) -> NDArray[np.uint8]:
+    """The picture `(h, w, 3)`, 8-bit RGB, with a line of text in its upper left corner."""
+    return write_caption(picture, text, _rgb(colour))
+
+
+def encoded(picture: NDArray[np.uint8], ending: str) -> bytes:
+    """The content of a file with a picture `(h, w, 3)`, 8-bit RGB, of the kind that its ending stands for."""
+    _, content = cv2.imencode(ending, picture[:, :, ::-1])
+    return content.tobytes()
 
 
 def _eight_bit(image: Image) -> NDArray[np.uint8]:

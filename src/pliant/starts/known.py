@@ -12,7 +12,7 @@ from pliant.data import formats, manifest
 from pliant.data.addresses import as_source, is_file, with_ending
 from pliant.data.dataset import Sample
 from pliant.data.formats import endings_beside_images
-from pliant.data.loading import annotation_in
+from pliant.data.landmark_files import annotation_in
 from pliant.inputs import ImageSource
 
 

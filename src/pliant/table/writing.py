@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from pliant.data.annotation import Size
 from pliant.data.formats.parquet import names_metadata
 from pliant.data.names import readable, to_text
+from pliant.files import replaced
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.table.columns import VERSION, Kind, schema_of
@@ -92,9 +92,8 @@ def table_writer(
 
     about = {HEAD: json.dumps(head).encode(), KIND: kind.encode(), NUMBER: str(VERSION).encode()}
     schema = schema_of(kind).with_metadata({**about, **names_metadata(names)})
-    # Hidden until it is whole: readers of a folder leave out names that begin with a dot.
-    partial = path.with_name(f".{path.name}.part")
     waiting: list[Row] = []
+    stopped: BaseException | None = None
 
     def flush() -> None:
         rows = waiting[:]
@@ -108,19 +107,17 @@ def table_writer(
         if len(waiting) >= _ROWS:
             flush()
 
-    try:
-        with open(partial, "wb") as file:
-            with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-                try:
-                    yield write
-                finally:
-                    flush()
-            file.flush()
-            os.fsync(file.fileno())
-    except BaseException:
-        if keep_when_stopped:
-            os.replace(partial, path)
-        else:
-            partial.unlink(missing_ok=True)
-        raise
-    os.replace(partial, path)
+    # Its name is hidden until it is whole: readers of a folder leave such names out.
+    with (
+        replaced(path, alone=True) as partial,
+        parquet.ParquetWriter(partial, schema, compression="zstd") as writer,
+    ):
+        try:
+            yield write
+        except BaseException as error:
+            if not keep_when_stopped:
+                raise
+            stopped = error
+        flush()
+    if stopped is not None:
+        raise stopped

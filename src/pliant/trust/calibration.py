@@ -16,7 +16,8 @@ from pliant.arrays import Float64, Image
 from pliant.batch import fit_all
 from pliant.building.build import build_model
 from pliant.data.addresses import Source
-from pliant.data.dataset import Dataset, Sample, as_dataset
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.result import FitResult

@@ -9,7 +9,7 @@ import numpy as np
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats
 from pliant.kernels.system import Kernel, Needs
-from pliant.model import Level
+from pliant.level import Level
 from pliant.shape import SIMILARITY
 from pliant.trust.confidence import Evidence
 from pliant.trust.mismatch import unexplained_energy

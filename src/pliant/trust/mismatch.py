@@ -23,7 +23,7 @@ import numpy as np
 from pliant.appearance.interpolation import bilinear
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats
-from pliant.model import Level
+from pliant.level import Level
 
 _EVERY = 4
 """One pixel of the frame in so many is looked at: enough for a sum."""

@@ -17,11 +17,11 @@ from typing import Protocol, cast
 
 from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.image_lookup import sizes_of_images
 from pliant.data.names import from_text, to_text
-from pliant.data.sources import sizes_of_images
 from pliant.files import require_plain
 
-_HEAD = 8192
+HEAD = 8192
 """How many bytes of a file its format is recognised by."""
 
 _LARGEST = 10**6
@@ -200,7 +200,7 @@ def format_for_ending(path: Path) -> str:
 
 def _recognised(path: Path) -> tuple[Format, Convention]:
     with open(path, "rb") as file:
-        head = file.read(_HEAD)
+        head = file.read(HEAD)
     found = [module for module in formats().values() if module.recognises(path, head)]
     if not found:
         raise ValueError(

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.annotation import Annotation, Convention, ImageSizes, box_around
 from pliant.data.documents import entry, numbers, read_json
-from pliant.data.objects import box_of, landmark_names, without_numbers
+from pliant.data.landmark_names import landmark_names, without_numbers
 
 NAME = "coco"
 EXTENSIONS = (".json",)
@@ -135,7 +135,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         keypoints[seen] = np.column_stack(
             [convention.to_theirs(annotation.points[seen]), np.full(seen.sum(), 2)]
         )
-        left, top, right, bottom = box_of(annotation) + 0.5
+        left, top, right, bottom = box_around(annotation) + 0.5
         records.append(
             {
                 "id": number,

@@ -14,7 +14,7 @@ import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.formats import csv_wide
-from pliant.data.objects import by_name, refuse_sparse, without_numbers
+from pliant.data.landmark_names import by_name, refuse_sparse, without_numbers
 from pliant.data.tables import first_rows, number, number_text, read_rows, write_rows
 
 NAME = "csv-long"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.objects import shared_names
+from pliant.data.landmark_names import shared_names
 from pliant.data.tables import (
     coordinate_titles,
     first_rows,

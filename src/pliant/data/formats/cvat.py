@@ -34,7 +34,7 @@ from pliant.data.documents import (
     write_xml,
     xml_root,
 )
-from pliant.data.objects import by_name, landmark_names, points_by_name, refuse_sparse, without_numbers
+from pliant.data.landmark_names import by_name, landmark_names, points_by_name, refuse_sparse, without_numbers
 
 NAME = "cvat"
 EXTENSIONS = (".xml",)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.objects import shared_names, without_numbers
+from pliant.data.landmark_names import shared_names, without_numbers
 from pliant.data.tables import first_rows, landmarks_in, number_text, read_rows, write_rows
 
 NAME = "deeplabcut"

@@ -18,9 +18,9 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
+from pliant.data.annotation import Annotation, Convention, ImageSizes, Size, box_around
 from pliant.data.documents import attribute, image_size, number, read_xml, write_xml, xml_root
-from pliant.data.objects import box_of, by_name, names_seen, points_by_name, refuse_sparse, without_numbers
+from pliant.data.landmark_names import by_name, names_seen, points_by_name, refuse_sparse, without_numbers
 
 NAME = "dlib"
 EXTENSIONS = (".xml",)
@@ -116,7 +116,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
             if annotation.size is not None:
                 elements[annotation.image].set("width", str(annotation.size[0]))
                 elements[annotation.image].set("height", str(annotation.size[1]))
-        edges = box_of(annotation) + 0.5
+        edges = box_around(annotation) + 0.5
         points = convention.to_theirs(annotation.points)
         if not exact:
             edges, points = np.floor(edges + 0.5), np.floor(points + 0.5)

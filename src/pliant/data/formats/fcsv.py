@@ -17,8 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.objects import one_object, without_numbers
+from pliant.data.annotation import Annotation, Convention, ImageSizes, one_object
+from pliant.data.landmark_names import without_numbers
 from pliant.data.tables import number, number_text, read_rows, write_rows
 
 NAME = "fcsv"

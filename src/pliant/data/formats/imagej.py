@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.annotation import Annotation, Convention, ImageSizes, all_there, one_object
 from pliant.data.archives import read_members
-from pliant.data.objects import all_there, one_object
 
 NAME = "imagej"
 EXTENSIONS = (".roi",)

@@ -18,7 +18,7 @@ from pliant.appearance.tones import as_grey_bytes
 from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.images import as_image
-from pliant.data.objects import shared_names
+from pliant.data.landmark_names import shared_names
 from pliant.data.tables import (
     first_rows,
     is_landmark_column,

@@ -20,9 +20,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation, Convention, ImageSizes, Size
+from pliant.data.annotation import Annotation, Convention, ImageSizes, Size, box_around
 from pliant.data.documents import entry, read_json
-from pliant.data.objects import box_of, by_name, names_seen, points_by_name, refuse_sparse, without_numbers
+from pliant.data.landmark_names import by_name, names_seen, points_by_name, refuse_sparse, without_numbers
 
 NAME = "label-studio"
 EXTENSIONS = (".json",)
@@ -105,7 +105,7 @@ def _regions(
     base = {"to_name": "image", "original_width": width, "original_height": height, "image_rotation": 0}
     parent = {}
     if boxed:
-        edges = (box_of(annotation) + 0.5).reshape(2, 2) * 100 / annotation.size
+        edges = (box_around(annotation) + 0.5).reshape(2, 2) * 100 / annotation.size
         (left, top), (right, bottom) = edges.tolist()
         sides = {"x": left, "y": top, "width": right - left, "height": bottom - top, "rotation": 0}
         value: dict[str, Any] = sides | {"rectanglelabels": ["object"]}

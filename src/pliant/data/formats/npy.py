@@ -7,9 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.annotation import Annotation, Convention, ImageSizes, one_object
 from pliant.data.archives import read_array
-from pliant.data.objects import one_object
 
 NAME = "npy"
 EXTENSIONS = (".npy",)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.archives import read_array, read_members
 from pliant.data.formats import npy
-from pliant.data.objects import shared_names
+from pliant.data.landmark_names import shared_names
 
 NAME = "npz"
 EXTENSIONS = (".npz",)

@@ -13,7 +13,7 @@ from typing import Any
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.archives import parquet_metadata, parquet_rows, parquet_titles
 from pliant.data.documents import numbers
-from pliant.data.objects import shared_names
+from pliant.data.landmark_names import shared_names
 
 NAME = "parquet"
 EXTENSIONS = (".parquet",)

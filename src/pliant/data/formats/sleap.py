@@ -17,7 +17,7 @@ from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.archives import refuse_bomb
 from pliant.data.images import ImageError
-from pliant.data.objects import shared_names, without_numbers
+from pliant.data.landmark_names import shared_names, without_numbers
 
 NAME = "sleap"
 EXTENSIONS = (".slp",)

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.objects import one_object
+from pliant.data.annotation import Annotation, Convention, ImageSizes, one_object
 from pliant.data.tables import number
 
 NAME = "txt"

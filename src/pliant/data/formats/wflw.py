@@ -17,8 +17,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data import images
-from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.objects import all_there
+from pliant.data.annotation import Annotation, Convention, ImageSizes, all_there
 
 NAME = "wflw"
 EXTENSIONS = (".txt",)

@@ -1,4 +1,4 @@
-"""What annotation tools ask of an object beyond its points: a name for each landmark, and a box around it."""
+"""Names of landmarks: what they are without any, whether objects agree on them, and points in their order."""
 
 from __future__ import annotations
 
@@ -120,31 +120,3 @@ def refuse_sparse(path: Path, objects: Sequence[Mapping[str, object]], names: Se
             f"{path}: {len(objects)} objects have {len(names)} landmarks of different names, and {known} in all: "
             "objects of one kind share theirs."
         )
-
-
-def box_of(annotation: Annotation) -> Float64:
-    """The box `(4,)`, or else the edges of the pixels that the landmarks span."""
-    if annotation.box is not None:
-        return annotation.box
-    points = annotation.points[np.isfinite(annotation.points).all(axis=1)]
-    if not len(points):
-        raise ValueError(f"{annotation.image}: an object without a box and without landmarks is nowhere.")
-    return np.concatenate([points.min(axis=0) - 0.5, points.max(axis=0) + 0.5])
-
-
-def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:
-    """The only annotation, for a file that holds one."""
-    if len(annotations) != 1:
-        raise ValueError(f"{path}: such a file holds one object, and there are {len(annotations)}.")
-    return annotations[0]
-
-
-def all_there(path: Path, annotation: Annotation, format: str) -> Float64:
-    """The landmarks `(v, 2)`, for a format that has no way to say that one is missing."""
-    missing = np.flatnonzero(np.isnan(annotation.points).any(axis=1))
-    if len(missing):
-        raise ValueError(
-            f"{path}: {format} cannot say that a landmark is missing, and number {missing[0]} of "
-            f"{annotation.image or 'the object'} is: choose csv or another format that can."
-        )
-    return annotation.points

@@ -1,4 +1,4 @@
-"""Short texts beside landmarks, put where there is room for them."""
+"""Text in painted pictures: beside landmarks where there is room for it, in a corner, and below."""
 
 from __future__ import annotations
 
@@ -52,6 +52,34 @@ def write_labels(
         taken.append(best)
         pen.text((best[0] - left, best[1] - top), text, colour, font, stroke_width=1, stroke_fill=(0, 0, 0))
     return np.array(picture)
+
+
+def write_caption(canvas: NDArray[np.uint8], text: str, colour: tuple[int, int, int]) -> NDArray[np.uint8]:
+    """The picture `(h, w, 3)` with a line of text in its upper left corner, outlined in black."""
+    picture = PIL.Image.fromarray(canvas)
+    size = max(14, round(canvas.shape[0] / 22))
+    PIL.ImageDraw.Draw(picture).text(
+        (size / 2, size / 3),
+        text,
+        colour,
+        _font(size),
+        stroke_width=max(1, size // 14),
+        stroke_fill=(0, 0, 0),
+    )
+    return np.array(picture)
+
+
+_LINE = 22
+"""Pixels that a line below a picture is high."""
+
+
+def write_below(canvas: NDArray[np.uint8], text: str) -> NDArray[np.uint8]:
+    """The picture `(h, w, 3)` on top of a white line of text `(h + 22, w, 3)`."""
+    height, width = canvas.shape[:2]
+    page = PIL.Image.new("RGB", (width, height + _LINE), "white")
+    page.paste(PIL.Image.fromarray(canvas))
+    PIL.ImageDraw.Draw(page).text((4, height + 3), text, "black", PIL.ImageFont.load_default(13))
+    return np.array(page)
 
 
 def _covered(

@@ -1,0 +1,332 @@
+"""Converting landmarks from one format to another: planned first, then written, read again and compared."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from pliant.data.addresses import Source, is_address, is_file, path_in_store, plain_name
+from pliant.data.advice import advice
+from pliant.data.annotation import Annotation, Convention
+from pliant.data.dataset import Sample
+from pliant.data.formats import Format, find_format, format_for_ending, write_annotations
+from pliant.data.images import ImageError, image_size
+from pliant.data.landmark_names import differing_names, usual_names
+from pliant.data.loading import load_dataset
+from pliant.data.validation import numbered
+from pliant.files import real_path, replaced
+
+_EXACT = 0.01
+"""Landmarks that come back from the written file further off than this, in pixels, are worth a warning."""
+
+
+@dataclass(frozen=True)
+class Converted:
+    """An annotation as it is to be written, and the sample it comes from."""
+
+    annotation: Annotation
+    sample: Sample
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """The objects that each file is to hold in a format, and a sentence for each that cannot be converted."""
+
+    source: str
+    format: str
+    targets: Mapping[Path, Sequence[Converted]]
+    problems: tuple[str, ...]
+
+    @property
+    def objects(self) -> tuple[Converted, ...]:
+        """All that is to be converted."""
+        return tuple(one for some in self.targets.values() for one in some)
+
+
+@dataclass(frozen=True, eq=False)
+class Conversion:
+    """The objects that were converted, as they came back from the files that were written.
+
+    What was lost on the way, and which files could not be written, is said in sentences.
+    """
+
+    objects: tuple[Converted, ...]
+    files: tuple[Path, ...] = ()
+    losses: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+def plan_conversion(
+    source: str,
+    output: Path,
+    *,
+    from_format: str = "",
+    to_format: str = "",
+    images: Source | None = None,
+    names: str = "",
+    force: bool = False,
+) -> Plan:
+    """What is to be read from `source`, and written to a file, or to a folder with a file for each image.
+
+    Formats are those of the content and of the ending unless they are given; a folder gets `pts`. `images` is the
+    folder of the images, if it is not the landmarks'. Where `names` of landmarks differ between files, `usual`
+    gives all the names of most, `keep` leaves them, and names with commas between them are given to all. Files
+    that are there already are refused without `force`, and those that are read in any case.
+    """
+    to_format = to_format or (format_for_ending(output) if output.suffix and not output.is_dir() else "pts")
+    module, convention = find_format(to_format)
+    to_folder = _is_folder(output, module)
+    samples = load_dataset(source, images=images, format=from_format)
+    read, problems = _read(samples, None if to_folder else output.parent)
+    read, unsized = _with_sizes(read, convention, to_format)
+    read, strayed = _without_strays(read, convention, to_format)
+    problems += unsized + strayed
+    read = _named(read, names, source)
+    if not read:
+        why = f"The first problem: {problems[0]}" if problems else f"What to do: {advice(samples)}"
+        raise ValueError(f"{source}: nothing could be converted. {why}")
+    targets = _targets(read, output, module.EXTENSIONS[0]) if to_folder else {output: read}
+    _refuse(targets, source, samples, force)
+    return Plan(source, to_format, targets, tuple(problems))
+
+
+def convert(plan: Plan) -> Conversion:
+    """Write the files of a plan. One that cannot be written does not stop the others, and is a problem."""
+    objects: list[Converted] = []
+    files: list[Path] = []
+    losses: list[str] = []
+    problems: list[str] = []
+    for target, some in plan.targets.items():
+        try:
+            done, lost = _write(target, some, plan.format)
+        except (ValueError, OSError) as error:
+            problems.append(str(error))
+            continue
+        objects += done
+        files.append(target)
+        losses += lost
+    if not objects:
+        first = (*plan.problems, *problems)[0]
+        raise ValueError(f"{plan.source}: nothing could be converted. The first problem: {first}")
+    summed = tuple(f"lost in {count} objects: {loss}" for loss, count in Counter(losses).items())
+    return Conversion(tuple(objects), tuple(files), summed, tuple(problems))
+
+
+def _is_folder(output: Path, module: Format) -> bool:
+    """Whether the output is a folder, with a file of this format for each image."""
+    if module.MANY and (output.is_dir() or not output.suffix):
+        raise ValueError(
+            f"{output}: one file of {module.NAME} holds all images: name a file, such as "
+            f"{output / f'landmarks{module.EXTENSIONS[0]}'}."
+        )
+    return not module.MANY and output.suffix.lower() not in module.EXTENSIONS
+
+
+def _with_sizes(
+    read: Sequence[Converted], convention: Convention, to_format: str
+) -> tuple[list[Converted], list[str]]:
+    """Those whose images have the size that the format needs, and a sentence for each of the others."""
+    if not convention.needs_size:
+        return list(read), []
+    return [one for one in read if one.annotation.size is not None], [
+        f"{one.sample.name}: {to_format} needs the size of this image, which was not found: say where images are "
+        "with --images."
+        for one in read
+        if one.annotation.size is None
+    ]
+
+
+def _read(samples: Iterable[Sample], home: Path | None) -> tuple[list[Converted], list[str]]:
+    """Annotations with the names and sizes of their images, and a sentence for each failure.
+
+    Names are paths from `home`; without one, they are what the file's name in the output folder is made of.
+    """
+    read, problems = [], []
+    for sample in samples:
+        try:
+            annotation = sample.annotation()
+        except (ValueError, OSError) as error:
+            if sample.points_source is not None:
+                problems.append(str(error))
+            continue
+        size = annotation.size or _size(sample)
+        name = _inner_name(sample, annotation) if home is None else _name_from(home, sample, annotation)
+        # Some formats hold the images themselves.
+        located = replace(annotation, image=name, size=size, pixels=sample.image)
+        read.append(Converted(located, sample))
+    return read, problems
+
+
+def _without_strays(
+    read: Sequence[Converted], convention: Convention, to_format: str
+) -> tuple[list[Converted], list[str]]:
+    """Landmarks where the format can have none are made missing, with a sentence for each object."""
+    kept, sentences = [], []
+    for one in read:
+        strays = convention.unspeakable(one.annotation.points, one.annotation.size)
+        if strays.any():
+            points = np.where(strays[:, None], np.nan, one.annotation.points)
+            one = replace(one, annotation=replace(one.annotation, points=points))
+            sentences.append(
+                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} lie left of or below the image "
+                f"and are missing in the output, as {to_format} has none there: choose csv, which keeps them."
+            )
+        kept.append(one)
+    return kept, sentences
+
+
+def _named(read: Sequence[Converted], names: str, source: str) -> list[Converted]:
+    """The annotations with names as `--names` wants them; names that differ are refused without it."""
+    if names == "keep":
+        return list(read)
+    usual = usual_names([one.annotation for one in read])
+    if names and names != "usual":
+        usual = tuple(name.strip() for name in names.split(","))
+    differing = differing_names([one.annotation for one in read], usual)
+    if differing and not names:
+        first = next(iter(differing))
+        raise ValueError(
+            f"{source}: landmark names differ in {len(differing)} of {len(read)} objects. In "
+            f"{read[first].sample.name}, {differing[first]} --names usual gives all of them the names of most, in "
+            "the order of each file; --names keep leaves them."
+        )
+    renamed = []
+    for one in read:
+        if names and len(one.annotation.points) != len(usual):
+            raise ValueError(
+                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and --names has {len(usual)}."
+            )
+        renamed.append(replace(one, annotation=replace(one.annotation, names=usual)) if names else one)
+    return renamed
+
+
+def _size(sample: Sample) -> tuple[int, int] | None:
+    """Of the image, from its header, if it is there."""
+    try:
+        return image_size(sample.image_source) if isinstance(sample.image_source, (Path, str)) else None
+    except ImageError:
+        return None
+
+
+def _name_from(home: Path, sample: Sample, annotation: Annotation) -> str:
+    """The image as seen from the folder that the output will be in; as the input had it, if it is not there."""
+    source = sample.image_source
+    if not isinstance(source, (Path, str)):
+        return annotation.image or Path(sample.name).name
+    if isinstance(source, str):
+        # Landmark files hold no addresses: nobody would read them.
+        known = annotation.image and not is_address(annotation.image)
+        return annotation.image if known else path_in_store(source)
+    if not is_file(source):
+        return annotation.image or plain_name(source)
+    try:
+        return Path(os.path.relpath(real_path(source), real_path(home))).as_posix()
+    except ValueError:  # Another drive.
+        return real_path(source).as_posix()
+
+
+def _inner_name(sample: Sample, annotation: Annotation) -> str:
+    """The image's name, with the folders that the input gives it unless they lead elsewhere."""
+    if annotation.image:
+        name = PurePosixPath(annotation.image.replace("\\", "/"))
+        elsewhere = name.is_absolute() or ".." in name.parts or ":" in annotation.image
+        return name.name if elsewhere else str(name)
+    source = sample.image_source
+    return plain_name(source) if isinstance(source, (Path, str)) else Path(sample.name).name
+
+
+def _targets(read: Sequence[Converted], folder: Path, ending: str) -> dict[Path, list[Converted]]:
+    """A file for each image, in which the image has its plain name."""
+    targets: dict[Path, list[Converted]] = {}
+    owners: dict[Path, object] = {}
+    for one in read:
+        name = PurePosixPath(one.annotation.image)
+        target = folder / name.with_suffix(ending)
+        owner = owners.setdefault(target, one.sample.image_source)
+        if owner != one.sample.image_source:
+            raise ValueError(f"{owner} and {one.sample.image_source} would both be written to {target}.")
+        plain = replace(one.annotation, image=name.name)
+        targets.setdefault(target, []).append(Converted(plain, one.sample))
+    return targets
+
+
+def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], force: bool) -> None:
+    """Never write over what is being read, and over other files only if that is asked for."""
+    inputs = {real_path(source)}
+    inputs |= {
+        real_path(sample.points_source) for sample in samples if isinstance(sample.points_source, Path)
+    }
+    for target in targets:
+        if real_path(target) in inputs:
+            raise ValueError(f"{target}: this is what is being converted: write to another place.")
+        if os.path.lexists(target) and not force:
+            raise ValueError(f"{target} is there already: --force replaces it.")
+
+
+def _write(target: Path, some: Sequence[Converted], to_format: str) -> tuple[list[Converted], list[str]]:
+    """Write one file, read it again, and say what came back otherwise; a failure leaves nothing behind."""
+    made = [folder for folder in (target.parent, *target.parent.parents) if not folder.exists()]
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with replaced(target) as partial:
+            try:
+                return _written(partial, some, to_format)
+            except (ValueError, OSError) as error:
+                raise ValueError(str(error).replace(str(partial), str(target))) from None
+    except BaseException:
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[list[Converted], list[str]]:
+    module, convention = find_format(to_format)
+    annotations = [one.annotation for one in some]
+    write_annotations(target, annotations, to_format)
+    sizes = {annotation.image: annotation.size for annotation in annotations}
+    only = next(iter(sizes.values())) if len(sizes) == 1 else None
+
+    def size_of(name: str) -> tuple[int, int]:
+        size = sizes.get(name, only)
+        if size is None:
+            raise ValueError(f"{target}: the size of {name or 'the image'} is unknown.")
+        return size
+
+    back = module.read(target, convention, size_of)
+    if len(back) != len(annotations):
+        raise ValueError(f"{target}: {len(annotations)} objects were written, and {len(back)} came back.")
+    names = {annotation.image for annotation in back}
+    if names >= set(sizes):
+        # Objects of one image may have moved together.
+        back = [annotation for name in sizes for annotation in back if annotation.image == name]
+        some = [one for name in sizes for one in some if one.annotation.image == name]
+    pairs = list(zip(some, back, strict=True))
+    losses = [loss for one, other in pairs for loss in _lost(one.annotation, other)]
+    return [
+        replace(one, annotation=replace(one.annotation, points=other.points)) for one, other in pairs
+    ], losses
+
+
+def _lost(before: Annotation, after: Annotation) -> list[str]:
+    losses = []
+    if before.names and before.names != after.names:
+        losses.append("names of landmarks")
+    if before.box is not None and after.box is None:
+        losses.append("the box")
+    if before.group and not after.group:
+        losses.append("the group")
+    if before.points.shape != after.points.shape:
+        return [*losses, f"landmarks ({len(before.points)} were written, {len(after.points)} came back)"]
+    if np.any(np.isnan(before.points) != np.isnan(after.points)):
+        losses.append("that landmarks are missing")
+    off = np.abs(before.points - after.points)
+    if np.any(off[~np.isnan(off)] > _EXACT):
+        losses.append("the exact place of landmarks")
+    return losses

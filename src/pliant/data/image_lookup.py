@@ -1,0 +1,73 @@
+"""The image that a landmark file means, and how large it is."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pliant.data import images
+from pliant.data.addresses import (
+    Source,
+    as_source,
+    inside,
+    is_file,
+    join,
+    parent,
+    plain_name,
+    with_ending,
+)
+from pliant.data.annotation import ImageSizes, Size
+from pliant.data.names import from_text
+
+
+def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Source:
+    """The image that a landmark file means by `name`; without a name, the one of the same name as the file.
+
+    It is looked for in `folder`, and beside the landmark file, with the folders in its name and without. A landmark
+    file on this machine may name files of this machine anywhere; one at an address names what is in these places.
+    No name is an address: of one that looks so, the last part is looked for.
+    """
+    places = [parent(landmarks)] if folder is None else [as_source(folder), parent(landmarks)]
+    if name:
+        plain = name.replace("\\", "/")
+        names = [plain, plain.rsplit("/", 1)[-1]]
+    else:
+        names = [
+            plain_name(with_ending(landmarks, other))
+            for lower in images.EXTENSIONS
+            for other in (lower, lower.upper())
+        ]
+    for place in places:
+        for candidate in names:
+            trusted = isinstance(landmarks, Path) and isinstance(place, Path)
+            image = (
+                join(place, candidate) if trusted and not _is_remote(candidate) else inside(place, candidate)
+            )
+            if image is not None and is_file(image):
+                return image
+    if not name:
+        raise ValueError(
+            f"{landmarks}: there is no image beside this file: say where images are with --images."
+        )
+    where = parent(landmarks) if folder is None else folder
+    if _is_remote(plain):
+        raise ValueError(
+            f"{landmarks}: {name} is an address, which landmark files must not hold, and there is no "
+            f"{names[-1]} in {where}: say where images are with --images."
+        )
+    raise ValueError(f"{landmarks}: the image {name} is not in {where}: say where images are with --images.")
+
+
+def _is_remote(name: str) -> bool:
+    """Whether a name, with slashes alone, is an address or that of a network share."""
+    return "://" in name or name.startswith("//")
+
+
+def sizes_of_images(landmarks: Source, folder: Source | None = None) -> ImageSizes:
+    """A function that finds the size of an image that a landmark file names, reading its header alone."""
+
+    @cache
+    def size(name: str) -> Size:
+        return images.image_size(image_of(from_text(name), landmarks, folder))
+
+    return size

@@ -1,0 +1,36 @@
+"""Landmark files at a path or an address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pliant.data.addresses import Source, fetched, plain_name
+from pliant.data.annotation import Annotation
+from pliant.data.formats import read_annotations, read_annotations_with
+from pliant.data.image_lookup import sizes_of_images
+
+
+def annotations_in(source: Source, format: str, folder: Source | None) -> list[Annotation]:
+    """All annotations in a file at a path or an address."""
+    if isinstance(source, Path):
+        return read_annotations(source, format, folder)
+    # Formats read from paths. Landmark files are small: one at an address visits the disk for a moment.
+    with TemporaryDirectory() as passing:
+        path = Path(passing) / plain_name(source)
+        path.write_bytes(fetched(source))
+        try:
+            found = read_annotations_with(path, format, sizes_of_images(source, folder))
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(path), source)) from None
+    if any(annotation.pixels is not None for annotation in found):
+        raise ValueError(f"{source}: this file holds the images themselves, and must be copied to be read.")
+    return found
+
+
+def annotation_in(source: Source, format: str, folder: Source | None) -> Annotation:
+    """The annotation in a file that has one."""
+    found = annotations_in(source, format, folder)
+    if len(found) != 1:
+        raise ValueError(f"{source}: there are {len(found)} objects in this file, and one was expected.")
+    return found[0]

@@ -1,0 +1,38 @@
+"""One scale of a model: its shape, how its pixels move, and what they look like."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from pliant.arrays import Concise, Float32, readonly
+from pliant.motion import Motion
+from pliant.pca import PCA
+from pliant.shape import ShapeModel
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Level(Concise):
+    """One scale of the model.
+
+    The mean of `shape` is the set of vertices of `motion.frame`, so that zero parameters are the
+    identity warp. `appearance` is over vectors of f · c values: pixels in the frame's order, the
+    channels of a pixel side by side. With `colour`, features are those of the image in colour.
+    `basis_slopes (m, n, m)` are products of its components with the derivatives of its components by the
+    warp, which take a second to compute: None if they are not known. They belong to this very level:
+    `dataclasses.replace` forgets them.
+    """
+
+    scale: float
+    shape: ShapeModel
+    motion: Motion
+    features: str
+    channels: int
+    appearance: PCA
+    colour: bool = False
+    basis_slopes: Float32 | None = field(default=None, init=False)
+
+    def with_basis_slopes(self, values: Float32) -> Level:
+        """The same level with the products that were computed for it."""
+        level = replace(self)
+        object.__setattr__(level, "basis_slopes", readonly(values))
+        return level

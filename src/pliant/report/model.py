@@ -1,0 +1,43 @@
+"""The page about what a model has learned."""
+
+from __future__ import annotations
+
+from pliant import plots
+from pliant.model import Model
+from pliant.plots.style import STYLE, Style
+from pliant.report.parts import Section, page, picture, table, value_table
+
+
+def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -> str:
+    """A page about what a model has learned, and from what."""
+    levels = [
+        (
+            f"{level.scale:g}",
+            level.features,
+            len(level.motion.frame.pixels),
+            len(level.motion.frame.triangles),
+            f"{level.shape.modes} ({level.shape.variance_kept:.1%})",
+            f"{level.appearance.modes} ({level.appearance.variance_kept:.1%})",
+        )
+        for level in model.levels
+    ]
+    header = ("scale", "features", "pixels", "triangles", "shape modes", "appearance modes")
+    drawn = [Section("Mean", [picture(plots.plot_mean(model, style), "mean, triangles and landmarks")])]
+    for kind, count in (("Shape", model.levels[-1].shape.modes), ("Texture", model.texture.pca.modes)):
+        if count:
+            some = {"shape": modes, "texture": 0} if kind == "Shape" else {"shape": 0, "texture": modes}
+            figure = plots.plot_modes(model, **some, style=style)
+            drawn.append(Section(kind, [picture(figure, f"leading modes of {kind.lower()}")]))
+    return page(
+        title,
+        f"{model.landmarks} landmarks, {model.size:g} pixels at scale 1.",
+        [
+            Section("Levels", [table(header, levels)]),
+            *drawn,
+            Section(
+                "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
+            ),
+            Section("Settings", [value_table(model.settings.to_dict())]),
+            Section("Where it comes from", [value_table(model.provenance)]),
+        ],
+    )

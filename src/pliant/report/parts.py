@@ -1,0 +1,133 @@
+"""An HTML page from parts: pictures are in it, nothing is fetched, and all text is escaped."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from io import BytesIO
+from typing import Any, NewType
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+
+Html = NewType("Html", str)
+"""Text that is escaped already: made by the functions below, and by nothing else."""
+
+_MEDIA = {b"\x89PNG": "png", b"GIF8": "gif", b"<?xm": "svg+xml"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page: a title, and paragraphs, pictures and tables below it."""
+
+    title: str
+    parts: Sequence[Html]
+
+
+def page(title: str, lead: str, sections: Iterable[Section]) -> str:
+    """A whole HTML page."""
+    every = list(sections)
+    body = "\n".join(
+        f'<section id="part-{number}">\n<h2>{escape(section.title)}</h2>\n{chr(10).join(section.parts)}\n</section>'
+        for number, section in enumerate(every)
+    )
+    name = escape(title)
+    links = "".join(
+        f'<li><a href="#part-{number}">{escape(section.title)}</a></li>'
+        for number, section in enumerate(every)
+    )
+    contents = f"<nav><ul>{links}</ul></nav>\n" if len(every) > 3 else ""
+    return (
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{name}</title>\n'
+        f'<style>{_CSS}</style>\n<h1>{name}</h1>\n<p class="lead">{escape(lead)}</p>\n{contents}{body}\n</html>\n'
+    )
+
+
+def paragraph(text: str) -> Html:
+    return Html(f"<p>{escape(text)}</p>")
+
+
+def commands(*lines: str) -> Html:
+    """Lines for a terminal."""
+    return Html(f"<pre>{escape(chr(10).join(lines))}</pre>")
+
+
+def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) -> Html:
+    """A figure, or a PNG, GIF or SVG file's content; `vector` keeps a figure's lines sharp at any size.
+
+    Figures with many images are smaller as pixels. The description is for those who cannot see it.
+    """
+    content = drawn if isinstance(drawn, bytes) else rendered(drawn, "svg" if vector else "png")
+    kind = _MEDIA.get(content[:4])
+    if kind is None:
+        raise ValueError(f"the picture '{description}' is neither PNG nor GIF nor SVG.")
+    data = b64encode(content).decode()
+    return Html(f'<img alt="{escape(description)}" src="data:image/{kind};base64,{data}">')
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
+    """A table; floats have four decimals, and columns of numbers stand on the right."""
+    cells = [[_shown(value) for value in row] for row in rows]
+    sides = [
+        ' class="number"' if all(_is_number(text) for text in column) else ""
+        for column in zip(*cells, strict=True)
+    ] or [""] * len(header)
+    lines = [
+        "".join(f"<{tag}{side}>{escape(text)}</{tag}>" for text, side in zip(row, sides, strict=True))
+        for tag, row in (("th", header), *(("td", row) for row in cells))
+    ]
+    body = "\n".join(f"<tr>{line}</tr>" for line in lines)
+    return Html(f'<div class="wide"><table>\n{body}\n</table></div>')
+
+
+def value_table(values: Mapping[str, object]) -> Html:
+    """A table of names and values; what is empty is left out."""
+    rows = [
+        (
+            name.replace("_", " "),
+            ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value),
+        )
+        for name, value in values.items()
+        if value not in (None, "", [], ())
+    ]
+    return table(("name", "value"), rows)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, (float, np.floating)):
+        return f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, (int, np.integer)) else str(value)
+
+
+def _is_number(text: str) -> bool:
+    return not text or text.rstrip("%").replace(",", "").replace(".", "", 1).isdecimal() or text == "nan"
+
+
+def rendered(figure: Figure, kind: str) -> bytes:
+    """The content of a figure's file; the same figure is the same file."""
+    buffer = BytesIO()
+    # No date and no random names.
+    details: dict[str, Any] = {"metadata": {"Date": None}} if kind == "svg" else {}
+    with matplotlib.rc_context({"svg.hashsalt": "pliant"}):
+        figure.savefig(buffer, format=kind, **details)
+    return buffer.getvalue()
+
+
+_CSS = """
+  body { font: 16px/1.5 system-ui, sans-serif; color: #222; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
+  h1 { margin-bottom: 0; } h2 { margin-top: 2.5rem; }
+  img { max-width: 100%; display: block; margin: 1rem auto; }
+  pre { background: #f4f4f2; border-left: 4px solid #0072B2; padding: .7rem 1rem; overflow-x: auto; }
+  .lead { color: #555; margin-top: .2rem; }
+  .wide { overflow-x: auto; }
+  table { border-collapse: collapse; font-size: .9rem; }
+  th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; }
+  td { overflow-wrap: break-word; }
+  td:first-child { white-space: nowrap; }
+  .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+  @media print { section { break-inside: avoid; } }
+"""
