@@ -20,6 +20,7 @@ from pliant.cli.options import (
     SettingsFile,
     Verbose,
     check_target,
+    told,
     with_settings,
 )
 from pliant.cli.starts import announce_detector
@@ -117,7 +118,7 @@ def evaluate(
             loaded, dataset, names, fitting, evaluating, jobs=jobs, progress=False if silent else None
         )
     for warning in said:
-        say(str(warning.message), colour="yellow", error=True)
+        say(told(warning.message), colour="yellow", error=True)
     if output is not None:
         write_records(output, done.records, loaded.landmark_names)
     if draw is not None:

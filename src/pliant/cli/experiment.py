@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, From, Images, Jobs, Quiet, Verbose, say_settings
+from pliant.cli.options import AsJson, DryRun, From, Images, Jobs, Quiet, Verbose, say_settings, told
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def _conduct(
         warnings.simplefilter("always", SamplesLeftOut)
         conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
     for warning in said:
-        say(str(warning.message), colour="yellow", error=True)
+        say(told(warning.message), colour="yellow", error=True)
 
 
 def _say_what(wanted: Mapping[str, Settings], as_json: bool) -> None:
