@@ -166,7 +166,7 @@ def test_nothing_is_written_over(folder, tmp_path):
     assert "a.pts: this is what is being converted" in refused(folder, folder, "--force")
     assert "a.pts: this is what is being converted" in refused(folder / "a.pts", folder / "a.pts")
     convert(folder, tmp_path / "out")
-    assert "is there already: --force replaces it" in refused(folder, tmp_path / "out")
+    assert "is there already: force=True replaces it" in refused(folder, tmp_path / "out")
     convert(folder, tmp_path / "out", "--force")
 
 
@@ -258,7 +258,9 @@ class TestNames:
         assert len({annotation.names for annotation in read_annotations(tmp_path / "all.json")}) == 2
 
     def test_too_few_names(self, table, tmp_path):
-        assert "has 3 landmarks, and --names has 2" in refused(table, tmp_path / "a.json", "--names", "a,b")
+        assert "has 3 landmarks, and there are 2 names" in refused(
+            table, tmp_path / "a.json", "--names", "a,b"
+        )
 
     def test_check_points_them_out(self, table):
         (suspect,) = find_suspects(validate(load_dataset(table)), skip=["blank", "duplicate"])

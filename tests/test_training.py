@@ -251,3 +251,31 @@ def test_one_sample_is_too_few(dataset):
 def test_a_mean_shape_without_pixels_is_refused(dataset, settings, sentence):
     with pytest.raises(ValueError, match=sentence):
         train(dataset, **settings, confidence=False)
+
+
+@pytest.mark.parametrize("mirror", [False, True])
+def test_every_image_is_decoded_once(face_folders, monkeypatch, mirror):
+    """To check it, to find the object in it, for the vectors of the model, and for those that calibrate it."""
+    from pliant.data import images
+
+    read, names = images.read_image, []
+
+    def counted(source):
+        names.append(str(source))
+        return read(source)
+
+    monkeypatch.setattr(images, "read_image", counted)
+    model = train(face_folders / "train", size=30, scales=1.0, shape_modes=2, mirror=mirror, progress=False)
+    assert model.confidence is not None
+    assert sorted(names) == sorted(set(names))
+    assert len(names) == 14
+
+
+def test_images_that_do_not_fit_into_memory_are_read_again(face_folders, monkeypatch):
+    from pliant.data import images
+
+    read, names = images.read_image, []
+    monkeypatch.setattr(images, "read_image", lambda source: names.append(source) or read(source))
+    small = {"size": 12, "scales": 1.0, "shape_modes": 2, "features": "intensity", "progress": False}
+    train(face_folders / "train", memory_gb=0.0002, confidence=False, **small)
+    assert len(names) > len(set(names)) == 14

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from pliant.building.build import build_model
+from pliant.building.build import checked_samples, model_of
 from pliant.data.addresses import Source
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
@@ -63,11 +63,12 @@ def train(
     """
     dataset = as_dataset(dataset)
     settings = (settings or Training()).changed(**changes)
-    model = build_model(dataset, settings, jobs=jobs, progress=progress)
-    if not settings.confidence or len(dataset) < FEWEST:
+    valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
+    model = model_of(valid, settings, jobs=jobs, progress=progress)
+    if not settings.confidence or len(valid.dataset) < FEWEST:
         return model
     try:
-        return calibrate(model, dataset, seed=settings.seed, jobs=jobs, progress=progress)
+        return calibrate(model, valid.dataset, seed=settings.seed, jobs=jobs, progress=progress)
     except ValueError as error:
         # The model is there, and fits as well as any.
         warnings.warn(f"how far fits can be trusted is not learned: {error}", NotCalibrated, stacklevel=2)

@@ -33,25 +33,51 @@ from pliant.version import __version__
 
 _TEXTURE_VARIANCE = 0.95
 
+_FOR_IMAGES = 0.25
+"""The share of the memory for samples that decoded images may take beside their vectors."""
+
 
 def build_model(
     dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
 ) -> Model:
-    """A model of the object in `dataset`; nothing is known yet about how far its fits can be trusted.
+    """A model of the object in `dataset`; nothing is known yet about how far its fits can be trusted."""
+    valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
+    return model_of(valid, settings, jobs=jobs, progress=progress)
 
-    Samples are kept in at most `memory_gb` gigabytes: if they do not fit, principal components are streamed.
+
+def checked_samples(
+    dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+) -> Validated:
+    """The samples that a model can be made of.
+
+    Every image is decoded for it. As many as fit into a quarter of `memory_gb` are kept with their samples, so that
+    they are decoded once for all that follows; larger sets are read again from their files.
+    """
+    with Progress(progress) as bar:
+        step = bar.start("checking samples", len(dataset))
+        valid = usable(
+            dataset,
+            settings.skip_invalid,
+            jobs or cores(),
+            step,
+            allow_missing=settings.missing == "complete",
+            keep=_FOR_IMAGES * settings.memory_gb * 1e9,
+        )
+    if len(valid.dataset) < 2:
+        raise ValueError(f"a model needs at least two usable samples, and there are {len(valid.dataset)}.")
+    return valid
+
+
+def model_of(
+    valid: Validated, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+) -> Model:
+    """A model of samples that were checked.
+
+    Their vectors are kept in at most `memory_gb` gigabytes: if they do not fit, principal components are streamed.
     """
     feature = _feature(settings)
     workers = jobs or cores()
     with Progress(progress) as bar:
-        step = bar.start("checking samples", len(dataset))
-        valid = usable(
-            dataset, settings.skip_invalid, workers, step, allow_missing=settings.missing == "complete"
-        )
-        if len(valid.dataset) < 2:
-            raise ValueError(
-                f"a model needs at least two usable samples, and there are {len(valid.dataset)}."
-            )
         completed = int(np.sum(np.isnan(valid.points[:, :, 0])))
         valid = replace(valid, points=complete(valid.points))
         seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
@@ -62,9 +88,9 @@ def build_model(
         levels = _levels(settings, sampling, appearances, workers, bar)
     provenance = {
         **_provenance(),
-        "source": dataset.source,
+        "source": valid.dataset.source,
         "samples": len(valid.dataset),
-        "left_out": len(dataset) - len(valid.dataset),
+        "left_out": valid.left_out,
         "mirrored": len(seen.dataset) - len(valid.dataset),
         "completed_landmarks": completed,
         "more_than_8_bits": valid.deep,
@@ -87,7 +113,7 @@ def _feature(settings: Training) -> Feature:
     if settings.colour and not feature.colour:
         raise ValueError(
             f"the feature '{feature.name}' sees grey alone: train in colour with gradient, igo or dsift, or with "
-            "one of your own that was registered with colour=True."
+            "one of your own that was registered as seeing colour."
         )
     return feature
 

@@ -91,7 +91,7 @@ def run(
         write_table(task.staging / TABLE, read_rows(task.journal), task.head(), names)
         _put_in_place(task, earlier)
         _write_others(task, fitter.model)
-        # Last of all: as long as it is there, --resume does again what is after the fits.
+        # Last of all: as long as it is there, `resume` does again what is after the fits.
         task.journal.unlink()
 
 

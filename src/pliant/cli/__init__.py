@@ -17,7 +17,7 @@ from pliant.cli.exits import ERROR, INTERRUPTED
 from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
-from pliant.cli.options import in_flags
+from pliant.cli.options import learn_flags, told
 from pliant.cli.synthetic import synthetic
 from pliant.cli.track import track
 from pliant.cli.train import train
@@ -51,11 +51,12 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     said: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    pass
+    learn_flags(context.command)
 
 
 def main() -> None:
@@ -67,20 +68,8 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError) as error:
-        say(f"error: {in_flags(str(error), _flags())}", colour="red", error=True)
+        say(f"error: {told(error)}", colour="red", error=True)
         sys.exit(ERROR)
-
-
-def _flags() -> dict[str, str]:
-    """The flags of all commands, by the names of their parameters."""
-    group = typer.main.get_command(app)
-    commands = getattr(group, "commands", {}).values()
-    return {
-        str(parameter.name): max(parameter.opts, key=len)
-        for command in commands
-        for parameter in command.params
-        if parameter.opts[0].startswith("-")
-    }
 
 
 def _interrupted(number: int, frame: object) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, From, Images, Jobs, Quiet, SettingsFile, Verbose, say_settings
+from pliant.cli.options import AsJson, From, Images, Jobs, Quiet, SettingsFile, Verbose, say_settings, told
 from pliant.terminal import MOST_LINES, console, say, shortened
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
 
     problems, suspects = checked.valid.problems, checked.suspects
     for line in shortened(problems, "--json lists all"):
-        say(line, colour="red")
+        say(told(line), colour="red")
     if suspects:
         table = Table()
         table.add_column("sample", overflow="fold")
@@ -122,9 +122,9 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
     samples = "1 sample" if len(dataset) == 1 else f"{len(dataset)} samples"
     say(f"{samples}: {found}, {suspicious} suspicious")
     if what_to_do := advice(dataset):
-        say(what_to_do)
+        say(told(what_to_do))
     if checked.turned_over:
-        say(checked.turned_over, colour="yellow")
+        say(told(checked.turned_over), colour="yellow")
     if checked.valid.deep:
         say(about_range(checked.valid.deep))
 

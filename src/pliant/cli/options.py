@@ -129,6 +129,23 @@ def in_flags(sentence: str, names: Mapping[str, str]) -> str:
     return re.sub(r"(?<![\w/.=-])([a-z]\w*)=(True\b)?(?=\S|$)", flag, sentence)
 
 
+_flags: dict[str, str] = {}
+"""The flags of all commands by the names of their parameters."""
+
+
+def learn_flags(group: Any) -> None:
+    """Take note of the options that the commands of a group have."""
+    for command in group.commands.values():
+        for parameter in command.params:
+            if parameter.opts[0].startswith("-"):
+                _flags[str(parameter.name)] = max(parameter.opts, key=len)
+
+
+def told(sentence: object) -> str:
+    """A sentence of the library as a command says it."""
+    return in_flags(str(sentence), _flags)
+
+
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     """Take what the file says for what the user did not."""
     if path is None:
@@ -213,7 +230,7 @@ def warnings_said() -> Iterator[None]:
         warnings.simplefilter("always", SamplesLeftOut)
         yield
     for warning in said:
-        say(str(warning.message), colour="yellow", error=True)
+        say(told(warning.message), colour="yellow", error=True)
 
 
 def check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:

@@ -18,6 +18,7 @@ from pliant.cli.options import (
     Quiet,
     SettingsFile,
     Verbose,
+    told,
     with_settings,
     write_settings,
 )
@@ -159,7 +160,7 @@ def _trained(dataset: Dataset, training: Training, jobs: int | None, silent: boo
             warnings.simplefilter("always", kind)
         model = pliant.train(dataset, training, jobs=jobs, progress=False if silent else None)
     for warning in said:
-        say(str(warning.message), colour="yellow", error=True)
+        say(told(warning.message), colour="yellow", error=True)
     if not silent and model.provenance["more_than_8_bits"]:
         say(about_range(model.provenance["more_than_8_bits"]), error=True)
     if not silent and training.confidence and len(dataset) < FEWEST:

@@ -29,10 +29,7 @@ def advice(dataset: Dataset) -> str:
     if pictures and apart:
         return _about_both(pictures, apart)
     if apart:
-        return (
-            f"the images of {apart[0].parent} are not there: say where they are with --images FOLDER "
-            '(in Python: images="FOLDER").'
-        )
+        return f"the images of {apart[0].parent} are not there: say where they are with images=FOLDER."
     return _about_images(pictures)
 
 
@@ -44,7 +41,7 @@ def _about_both(pictures: list[Path], landmarks: list[Path]) -> str:
         folder = by_stem[together.stem].parent
         return (
             f"the images of {together.parent} are in {folder}: name the landmarks alone, and say where their "
-            f'images are with {together.parent} --images {folder} (in Python: images="{folder}").'
+            f"images are with {together.parent} images={folder}."
         )
     return (
         f"a landmark file must be called like its image: {landmarks[0].name} belongs to none of the images, and "
@@ -57,7 +54,7 @@ def _about_images(pictures: list[Path]) -> str:
     sentence = (
         f"images need landmarks: a file of the same name beside each ({endings}; .tps, .json and .xml too), or one "
         "annotation file for all, named instead of the folder. If the landmarks are in another folder, "
-        "name that one, and this one with --images."
+        "name that one, and this one with images=FOLDER."
     )
     return f"{unknown_files(pictures[0].parent)}{sentence}" if pictures else sentence
 

@@ -136,7 +136,7 @@ def _with_sizes(
         return list(read), []
     return [one for one in read if one.annotation.size is not None], [
         f"{one.sample.name}: {to_format} needs the size of this image, which was not found: say where images are "
-        "with --images."
+        "with images=FOLDER."
         for one in read
         if one.annotation.size is None
     ]
@@ -182,7 +182,7 @@ def _without_strays(
 
 
 def _named(read: Sequence[Converted], names: str, source: str) -> list[Converted]:
-    """The annotations with names as `--names` wants them; names that differ are refused without it."""
+    """The annotations with names as `names` wants them; names that differ are refused without it."""
     if names == "keep":
         return list(read)
     usual = usual_names([one.annotation for one in read])
@@ -193,14 +193,14 @@ def _named(read: Sequence[Converted], names: str, source: str) -> list[Converted
         first = next(iter(differing))
         raise ValueError(
             f"{source}: landmark names differ in {len(differing)} of {len(read)} objects. In "
-            f"{read[first].sample.name}, {differing[first]} --names usual gives all of them the names of most, in "
-            "the order of each file; --names keep leaves them."
+            f"{read[first].sample.name}, {differing[first]} names=usual gives all of them the names of most, in "
+            "the order of each file; names=keep leaves them."
         )
     renamed = []
     for one in read:
         if names and len(one.annotation.points) != len(usual):
             raise ValueError(
-                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and --names has {len(usual)}."
+                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and there are {len(usual)} names."
             )
         renamed.append(replace(one, annotation=replace(one.annotation, names=usual)) if names else one)
     return renamed
@@ -266,7 +266,7 @@ def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], for
         if real_path(target) in inputs:
             raise ValueError(f"{target}: this is what is being converted: write to another place.")
         if os.path.lexists(target) and not force:
-            raise ValueError(f"{target} is there already: --force replaces it.")
+            raise ValueError(f"{target} is there already: force=True replaces it.")
 
 
 def _write(target: Path, some: Sequence[Converted], to_format: str) -> tuple[list[Converted], list[str]]:

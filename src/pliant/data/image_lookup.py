@@ -47,15 +47,17 @@ def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Sour
                 return image
     if not name:
         raise ValueError(
-            f"{landmarks}: there is no image beside this file: say where images are with --images."
+            f"{landmarks}: there is no image beside this file: say where images are with images=FOLDER."
         )
     where = parent(landmarks) if folder is None else folder
     if _is_remote(plain):
         raise ValueError(
             f"{landmarks}: {name} is an address, which landmark files must not hold, and there is no "
-            f"{names[-1]} in {where}: say where images are with --images."
+            f"{names[-1]} in {where}: say where images are with images=FOLDER."
         )
-    raise ValueError(f"{landmarks}: the image {name} is not in {where}: say where images are with --images.")
+    raise ValueError(
+        f"{landmarks}: the image {name} is not in {where}: say where images are with images=FOLDER."
+    )
 
 
 def _is_remote(name: str) -> bool:

@@ -32,14 +32,14 @@ def find_images(arguments: Sequence[str], part: str | None = None) -> list[str]:
         source = as_source(argument)
         if is_folder(source):
             if part is not None:
-                raise ValueError(f"--part {part}: {argument} is a folder, and only a manifest has parts.")
+                raise ValueError(f"part={part}: {argument} is a folder, and only a manifest has parts.")
             several = [file for file in files_in(source) if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(f"{source}: there are no images in this folder.")
         elif ending(source) in manifest.ENDINGS and is_file(source):
             several = _listed(source, part)
         elif part is not None:
-            raise ValueError(f"--part {part}: {argument} is no manifest, and has no parts.")
+            raise ValueError(f"part={part}: {argument} is no manifest, and has no parts.")
         elif is_file(source):
             several = [source]
         else:

@@ -47,7 +47,7 @@ def turned_over(valid: Validated) -> str | None:
         return None
     return (
         f"{share:.0%} of the landmarks look more alike from image to image when they are turned over: if their y "
-        "is counted from the lower edge, read them with a format that says so, such as --from csv:bottom-left."
+        "is counted from the lower edge, read them with a format that says so, such as format=csv:bottom-left."
     )
 
 

@@ -38,7 +38,7 @@ class InvalidDataset(ValueError):
     def __init__(self, problems: Sequence[str], samples: int, what_to_do: str = "") -> None:
         self.problems = tuple(problems)
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
-        otherwise = "" if what_to_do else " (skip_invalid or --skip-invalid goes on without them)"
+        otherwise = "" if what_to_do else " (skip_invalid=True goes on without them)"
         super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
 
 
@@ -51,7 +51,8 @@ class Validated(Concise):
     """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
 
     Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
-    of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them.
+    of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them;
+    `left_out` samples cannot be used.
     """
 
     dataset: Dataset
@@ -61,6 +62,7 @@ class Validated(Concise):
     problems: tuple[str, ...]
     deep: int = 0
     names: tuple[str, ...] = ()
+    left_out: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,7 @@ def validate(
         problems=tuple(problems),
         deep=sum(outcome.deep for _, outcome in usable),
         names=usable[0][1].names if len({outcome.names for _, outcome in usable}) == 1 else (),
+        left_out=len(dataset) - len(usable),
     )
 
 
@@ -138,9 +141,8 @@ def usable(
     if valid.problems and not (skip_invalid and len(valid.dataset)):
         raise InvalidDataset(valid.problems, len(dataset), advice(dataset))
     if valid.problems:
-        left_out = len(dataset) - len(valid.dataset)
         text = _message(
-            f"{left_out} of {len(dataset)} samples were left out:", valid.problems, advice(dataset)
+            f"{valid.left_out} of {len(dataset)} samples were left out:", valid.problems, advice(dataset)
         )
         warnings.warn(text, SamplesLeftOut, stacklevel=3)
     return valid
@@ -216,7 +218,7 @@ def _problem_of_points(
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
         return (
-            f"landmarks {numbered(np.flatnonzero(missing))} are missing; training with --missing complete "
+            f"landmarks {numbered(np.flatnonzero(missing))} are missing; training with missing=complete "
             "(missing='complete') fills them in."
         )
     known = np.flatnonzero(~missing)

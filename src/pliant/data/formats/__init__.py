@@ -31,7 +31,7 @@ _LARGEST = 10**6
 class Format(Protocol):
     """What a module in this folder has.
 
-    `NAME` is what `--from` and `--to` take. `EXTENSIONS` are the endings that its files have, the usual one first.
+    `NAME` is what `format` takes. `EXTENSIONS` are the endings that its files have, the usual one first.
     `MANY` says whether one file holds the landmarks of many images; otherwise a file lies beside its image.
     `VARIANTS` are other conventions in use, taken as `name:variant`. `recognises` looks at the first bytes of a
     file, and no two formats recognise the same file. `write` gets annotations whose size is known if the convention
@@ -209,5 +209,5 @@ def _recognised(path: Path) -> tuple[Format, Convention]:
         )
     if len(found) > 1:
         names = ", ".join(module.NAME for module in found)
-        raise ValueError(f"{path}: this file could be {names}: say which with --from or format=.")
+        raise ValueError(f"{path}: this file could be {names}: say which with format=NAME.")
     return found[0], found[0].CONVENTION
