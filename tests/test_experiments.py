@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import PIL.Image
@@ -17,7 +18,7 @@ from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial, trial_from
 from pliant.fitting.algorithm import catalogue
 from pliant.progress import Progress
-from pliant.settings import DEFAULT_ALGORITHM
+from pliant.settings import DEFAULT_ALGORITHM, Stopping
 
 SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
 SETS = {"train": ("a",), "test": ("b", "c")}
@@ -39,6 +40,9 @@ def table_of(folder):
         for row in parquet.read_table(path).to_pylist()
     ]
     return [{name: value for name, value in row.items() if name != "seconds"} for row in found]
+
+
+RESULTS = Path(__file__).parent.parent / "docs" / "results"
 
 
 class TestPlans:
@@ -167,6 +171,27 @@ class TestSettings:
         with pytest.raises(ValueError, match=said):
             settings_of(Settings, "rho", values, {}, quick=False)
 
+    @pytest.mark.parametrize("file", sorted(RESULTS.glob("*.toml")), ids=lambda file: file.stem)
+    def test_the_files_of_the_results_are_read(self, file):
+        table = read_file(file, KINDS)
+        for name in EXPERIMENTS:
+            settings = settings_for(name, table, {}, quick=False)
+            assert EXPERIMENTS[name].plan(settings)
+            assert settings.training.detector is None
+
+    def test_keys_go_to_training_and_fitting(self, tmp_path):
+        file = tmp_path / "s.toml"
+        keys = "appearance-variance = [1.0, 5]\ncolour = true\nstopping-patience = 4\ntries = 2\n"
+        file.write_text(f"[experiment]\n{keys}[experiment.rho]\nseed = 3\n")
+        read = settings_of(rho.Settings, "rho", read_file(file, KINDS), {}, quick=False)
+        assert read.training == PAPER.changed(appearance_modes=("all", 5), colour=True)
+        stopping = Stopping(patience=4)
+        assert read.fitting == PAPER_FITTING.changed(stopping=stopping, tries=2, seed=3)
+        # What an experiment decides itself is none of its settings.
+        file.write_text('[experiment]\ndetector = "haar-face"\n')
+        with pytest.raises(ValueError, match=r"has no setting 'detector'. Known: .*appearance-modes"):
+            read_file(file, KINDS)
+
     def test_sets_must_be_named(self):
         with pytest.raises(ValueError, match="rho: name at least one folder to train on"):
             settings_for("rho", {}, {}, quick=False)
@@ -213,6 +238,35 @@ class TestNames:
         )
         assert rows.digest(other, {}) == rows.digest(self.base, {})
         assert rows.digest(other, {"tested": "1"}) != rows.digest(self.base, {"tested": "2"})
+
+
+FITTED = {"status": "converged", "seconds": 0.5, "x": [1.0, 2.0], "y": [3.0, 4.0], "error": 0.01}
+FAILED = {"status": "failed", "reason": "it is broken.", "error": 0.2}
+
+
+class TestRows:
+    trial = dataclasses.replace(TestNames.base, starts=1)
+
+    def written(self, folder, *some):
+        shared = {"start": 0, "start_error": 0.2, "costs": [], "errors": []}
+        numbered = [
+            {"image": f"{k}.png", "number": k, **shared, **row, **rows.settings_of(self.trial, "t")}
+            for k, row in enumerate(some)
+        ]
+        rows.write_rows(rows.file_of(folder, "t", 0), self.trial, numbered)
+        return [(self.trial, "t")]
+
+    def test_a_fit_that_failed_has_taken_no_time(self, tmp_path):
+        fits = rows.fits_of(tmp_path, self.written(tmp_path, FITTED, FAILED))
+        assert fits.seconds.tolist() == [0.5, 0.0]
+        assert fits.errors.tolist() == [0.01, 0.2]
+        assert np.all(fits.courses[1] == [[0.01], [0.2]])
+
+    def test_its_landmarks_are_not_numbers(self, tmp_path):
+        points = rows.read_points(tmp_path, self.written(tmp_path, FITTED, FAILED))
+        assert points[0].tolist() == [[1, 3], [2, 4]]
+        assert np.isnan(points[1]).all()
+        assert rows.read_points(tmp_path, self.written(tmp_path, FAILED)) == {}
 
 
 class TestRuns:
@@ -264,6 +318,12 @@ class TestRuns:
         conduct(tmp_path / "cut", {"algorithms": self.settings(face_folders)}, progress=False)
         assert table_of(tmp_path / "cut") == table_of(tmp_path / "whole")
         assert before == {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
+
+    def test_a_plan_of_an_older_version_is_a_sentence(self, tmp_path):
+        content = {"trials": [{"rows": "a", "label": "b", "training": {"sets": ["x"]}}]}
+        plan_of(tmp_path, "algorithms").write_text(json.dumps(content))
+        with pytest.raises(ValueError, match=r"algorithms.json: this experiment is of an older version"):
+            draw(tmp_path)
 
     def test_what_is_there_is_neither_trained_nor_fitted_again(self, face_folders, tmp_path, monkeypatch):
         conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)

@@ -56,9 +56,9 @@ def file_of(folder: Path, name: str, start: int) -> Path:
 
 
 def settings_of(trial: Trial, name: str) -> dict[str, Any]:
-    """The cells that are the same in all rows of a trial, by the name of which there are rows.
+    """The cells that are the same in all rows of a trial: its name, and what people group rows by.
 
-    They are what people group rows by. The head of the file has all settings.
+    The head of the file has all settings.
     """
     return {
         "trial": name,
@@ -99,7 +99,7 @@ def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
         errors=np.array([row["error"] for row in rows]),
         start_errors=np.array([row["start_error"] for row in rows]),
         statuses=np.array([row["status"] for row in rows], dtype=np.str_),
-        seconds=np.array([row["seconds"] for row in rows]),
+        seconds=np.array([row["seconds"] or 0.0 for row in rows]),
         done=np.array([_done(row["costs"], len(lengths)) for row in rows]),
         costs=tuple(level / level[:, :1] for level in costs),
         courses=tuple(_course(rows, "errors", level, length) for level, length in enumerate(lengths)),
@@ -107,11 +107,15 @@ def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
 
 
 def read_points(folder: Path, trials: Sequence[tuple[Trial, str]]) -> dict[int, Float64]:
-    """The landmarks `(v, 2)` that the first starts of trials ended at, by the number of the image."""
+    """The landmarks `(v, 2)` that the first starts of trials ended at, by the number of the image.
+
+    They are nan for a fit that failed. If all of a trial's fits did, it has none.
+    """
     found: dict[int, Float64] = {}
     for _, name in trials:
         fits = read_fits(file_of(folder, name, 0))
-        found |= dict(zip(fits["number"].tolist(), fits["points"], strict=True))
+        if fits["points"].size:
+            found |= dict(zip(fits["number"].tolist(), fits["points"], strict=True))
     return found
 
 

@@ -21,7 +21,7 @@ TABLE = "experiment"
 
 
 def sized(usual: Any, quick: Any) -> Any:
-    """A setting that `--quick` makes smaller."""
+    """A setting that `quick` makes smaller."""
     return field(default=usual, metadata={"quick": quick})
 
 
