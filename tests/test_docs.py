@@ -5,7 +5,7 @@ import inspect
 import re
 import shlex
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -120,8 +120,8 @@ PUBLIC = sorted(name for name in pliant.__all__ if name != "__version__")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_examples_in_docstrings_run(name, world, monkeypatch):
-    monkeypatch.chdir(world)
+def test_examples_in_docstrings_run(name, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
     thing = getattr(pliant, name)
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
@@ -144,3 +144,31 @@ def test_public_names_say_what_they_take_and_give(name):
                 f"{name}: {parameter}"
             )
         assert "Returns\n---" in text or "Yields\n---" in text, f"pliant.{name} does not say what it gives"
+
+
+SETTINGS = [
+    pliant.Training,
+    pliant.Finding,
+    pliant.Fitting,
+    pliant.Evaluating,
+    pliant.Tracking,
+    pliant.Stopping,
+    pliant.Limits,
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: settings.__name__)
+def test_settings_say_in_their_docstring_what_each_of_them_is(settings):
+    text = inspect.getdoc(settings)
+    before, _, described = text.partition("Parameters\n----------\n")
+    described, _, examples = described.partition("\n\nExamples\n--------\n")
+    assert before
+    assert examples
+    entries = re.split(r"\n(?=\w)", described)
+    assert [entry.split(" : ")[0] for entry in entries] == [one.name for one in fields(settings)]
+    for one, entry in zip(fields(settings), entries, strict=True):
+        first, _, below = entry.partition("\n")
+        told = repr(getattr(settings(), one.name)) if "kind" in one.metadata else f"{one.type}()"
+        assert first.endswith(f", default {told}")
+        assert one.metadata.get("help", "") in " ".join(below.split())
+        assert below.strip()
