@@ -5,6 +5,7 @@ import inspect
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -122,13 +123,17 @@ PUBLIC = sorted(name for name in pliant.__all__ if name != "__version__")
 @pytest.mark.parametrize("name", PUBLIC)
 def test_examples_in_docstrings_run(name, world, tmp_path, monkeypatch):
     monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
-    thing = getattr(pliant, name)
+    assert _run_examples(getattr(pliant, name), name), f"pliant.{name} has no example"
+
+
+def _run_examples(thing: object, name: str) -> bool:
+    """Whether a thing has examples in its docstring, all of which are run."""
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     tests = [test for test in finder.find(thing, name, globs={"pliant": pliant, "np": np}) if test.examples]
-    assert tests, f"pliant.{name} has no example"
     for test in tests:
         assert runner.run(test).failed == 0
+    return bool(tests)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -137,13 +142,47 @@ def test_public_names_say_what_they_take_and_give(name):
     text = inspect.getdoc(thing) or ""
     assert len(text.splitlines()[0]) > 20, f"pliant.{name} does not say what it is"
     if inspect.isfunction(thing):
-        parameters = list(inspect.signature(thing).parameters)
-        assert not parameters or "Parameters\n---" in text, f"pliant.{name} does not say what it takes"
-        for parameter in parameters:
-            assert re.search(rf"^\W*{parameter}\b|[,*] ?{parameter}\b", text, re.MULTILINE), (
-                f"{name}: {parameter}"
-            )
-        assert "Returns\n---" in text or "Yields\n---" in text, f"pliant.{name} does not say what it gives"
+        _check_sections(thing, name)
+
+
+def _check_sections(thing: Callable[..., object], name: str, gives: bool = True) -> None:
+    """A function has an entry for each parameter, and says what it gives, if it gives anything."""
+    text = inspect.getdoc(thing) or ""
+    parameters = list(inspect.signature(thing).parameters)
+    assert not parameters or "Parameters\n---" in text, f"pliant.{name} does not say what it takes"
+    for parameter in parameters:
+        assert re.search(rf"^\W*{parameter}\b|[,*] ?{parameter}\b", text, re.MULTILINE), (
+            f"{name}: {parameter}"
+        )
+    said = "Returns\n---" in text or "Yields\n---" in text
+    assert said or not gives, f"pliant.{name} does not say what it gives"
+
+
+def _functions_of_rooms() -> dict[str, Callable[..., object]]:
+    """Functions that are reached as `pliant.plots.plot_fit`, and are at home there."""
+    found = {}
+    for room in (pliant.plots, pliant.synthetic, pliant.metrics, pliant.report):
+        for name in getattr(room, "__all__", None) or vars(room):
+            thing = getattr(room, name)
+            own = inspect.isfunction(thing) and thing.__module__.startswith(room.__name__)
+            if own and not name.startswith("_"):
+                found[f"{room.__name__.removeprefix('pliant.')}.{name}"] = thing
+    return found
+
+
+ROOMS = _functions_of_rooms()
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_functions_of_rooms_say_what_they_take_and_give(name, world, tmp_path, monkeypatch):
+    thing = ROOMS[name]
+    text = inspect.getdoc(thing) or ""
+    assert len(text.split("\n")[0]) > 15, f"pliant.{name} does not say what it is"
+    signature = inspect.signature(thing)
+    if len(signature.parameters) > 2:
+        _check_sections(thing, name, gives=signature.return_annotation != "None")
+    monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
+    _run_examples(thing, name)
 
 
 SETTINGS = [

@@ -41,13 +41,7 @@ class Settings:
             object.__setattr__(self, one.name, _checked(one, getattr(self, one.name)))
 
     def changed(self, **changes: Any) -> Self:
-        """The same settings but for some, given by their names; a TypeError says which name is wrong.
-
-        >>> import pliant
-        >>> pliant.Fitting(sampling=0.5).changed(iterations=8).sampling
-        0.5
-
-        """
+        """The same settings but for some, given by their names; a TypeError says which name is wrong."""
         known = {one.name for one in fields(self)}
         for name in changes:
             if name not in known:
