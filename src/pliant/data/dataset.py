@@ -303,9 +303,9 @@ def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Da
     Examples
     --------
     >>> import pliant
-    >>> image, points = pliant.synthetic.face(0, image_size=64)
-    >>> pliant.dataset_from_arrays([image, image[:, ::-1]], [points, points])
-    Dataset(2 samples, arrays)
+    >>> images, shapes = zip(*(pliant.synthetic.face(k, image_size=64) for k in range(3)))
+    >>> pliant.dataset_from_arrays(images, shapes)
+    Dataset(3 samples, arrays)
 
     """
     samples = [

@@ -34,7 +34,7 @@ from pliant.fitting.method import (
 class Algorithm:
     """One point of the paper's three axes: what is minimised, where the small warp goes, how it is solved.
 
-    `str` gives its name, which `fit` and all settings take. Combinations that mean nothing raise a ValueError.
+    `fit` and settings take it, or the name that `str` gives. Combinations that mean nothing raise a ValueError.
 
     Parameters
     ----------
