@@ -5,7 +5,8 @@ import inspect
 import re
 import shlex
 import shutil
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import fields, replace
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -120,15 +121,19 @@ PUBLIC = sorted(name for name in pliant.__all__ if name != "__version__")
 
 
 @pytest.mark.parametrize("name", PUBLIC)
-def test_examples_in_docstrings_run(name, world, monkeypatch):
-    monkeypatch.chdir(world)
-    thing = getattr(pliant, name)
+def test_examples_in_docstrings_run(name, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
+    assert _run_examples(getattr(pliant, name), name), f"pliant.{name} has no example"
+
+
+def _run_examples(thing: object, name: str) -> bool:
+    """Whether a thing has examples in its docstring, all of which are run."""
     finder = doctest.DocTestFinder(recurse=False)
     runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
     tests = [test for test in finder.find(thing, name, globs={"pliant": pliant, "np": np}) if test.examples]
-    assert tests, f"pliant.{name} has no example"
     for test in tests:
         assert runner.run(test).failed == 0
+    return bool(tests)
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -137,10 +142,72 @@ def test_public_names_say_what_they_take_and_give(name):
     text = inspect.getdoc(thing) or ""
     assert len(text.splitlines()[0]) > 20, f"pliant.{name} does not say what it is"
     if inspect.isfunction(thing):
-        parameters = list(inspect.signature(thing).parameters)
-        assert not parameters or "Parameters\n---" in text, f"pliant.{name} does not say what it takes"
-        for parameter in parameters:
-            assert re.search(rf"^\W*{parameter}\b|[,*] ?{parameter}\b", text, re.MULTILINE), (
-                f"{name}: {parameter}"
-            )
-        assert "Returns\n---" in text or "Yields\n---" in text, f"pliant.{name} does not say what it gives"
+        _check_sections(thing, name)
+
+
+def _check_sections(thing: Callable[..., object], name: str, gives: bool = True) -> None:
+    """A function has an entry for each parameter, and says what it gives, if it gives anything."""
+    text = inspect.getdoc(thing) or ""
+    parameters = list(inspect.signature(thing).parameters)
+    assert not parameters or "Parameters\n---" in text, f"pliant.{name} does not say what it takes"
+    for parameter in parameters:
+        assert re.search(rf"^\W*{parameter}\b|[,*] ?{parameter}\b", text, re.MULTILINE), (
+            f"{name}: {parameter}"
+        )
+    said = "Returns\n---" in text or "Yields\n---" in text
+    assert said or not gives, f"pliant.{name} does not say what it gives"
+
+
+def _functions_of_rooms() -> dict[str, Callable[..., object]]:
+    """Functions that are reached as `pliant.plots.plot_fit`, and are at home there."""
+    found = {}
+    for room in (pliant.plots, pliant.synthetic, pliant.metrics, pliant.report):
+        for name in getattr(room, "__all__", None) or vars(room):
+            thing = getattr(room, name)
+            own = inspect.isfunction(thing) and thing.__module__.startswith(room.__name__)
+            if own and not name.startswith("_"):
+                found[f"{room.__name__.removeprefix('pliant.')}.{name}"] = thing
+    return found
+
+
+ROOMS = _functions_of_rooms()
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_functions_of_rooms_say_what_they_take_and_give(name, world, tmp_path, monkeypatch):
+    thing = ROOMS[name]
+    text = inspect.getdoc(thing) or ""
+    assert len(text.split("\n")[0]) > 15, f"pliant.{name} does not say what it is"
+    signature = inspect.signature(thing)
+    if len(signature.parameters) > 2:
+        _check_sections(thing, name, gives=signature.return_annotation != "None")
+    monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
+    _run_examples(thing, name)
+
+
+SETTINGS = [
+    pliant.Training,
+    pliant.Finding,
+    pliant.Fitting,
+    pliant.Evaluating,
+    pliant.Tracking,
+    pliant.Stopping,
+    pliant.Limits,
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda settings: settings.__name__)
+def test_settings_say_in_their_docstring_what_each_of_them_is(settings):
+    text = inspect.getdoc(settings)
+    before, _, described = text.partition("Parameters\n----------\n")
+    described, _, examples = described.partition("\n\nExamples\n--------\n")
+    assert before
+    assert examples
+    entries = re.split(r"\n(?=\w)", described)
+    assert [entry.split(" : ")[0] for entry in entries] == [one.name for one in fields(settings)]
+    for one, entry in zip(fields(settings), entries, strict=True):
+        first, _, below = entry.partition("\n")
+        told = repr(getattr(settings(), one.name)) if "kind" in one.metadata else f"{one.type}()"
+        assert first.endswith(f", default {told}")
+        assert one.metadata.get("help", "") in " ".join(below.split())
+        assert below.strip()

@@ -37,7 +37,18 @@ _DTYPES: Mapping[str, str] = {"F32": "<f4", "F64": "<f8", "I32": "<i4"}
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model, or not a whole one; the message is a sentence that names it."""
+    """A file that is not a model, or not a whole one; the message is a sentence that names it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> try:
+    ...     pliant.load("missing.pliant")
+    ... except pliant.ModelFileError as error:
+    ...     print(error)
+    missing.pliant: there is no such file.
+
+    """
 
 
 def write_container(path: Path, arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> None:

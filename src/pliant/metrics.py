@@ -18,7 +18,27 @@ _NAMED = {"interior49": (68, "17-59,61-63,65-67")}
 
 
 def point_subset(text: str, landmarks: int) -> Int32:
-    """Landmark numbers `(k,)` from 0: `all`, ranges such as `17-59,61-63,65-67`, or `interior49` of 68."""
+    """The landmarks that a text names.
+
+    Parameters
+    ----------
+    text
+        "all", ranges such as "17-59,61-63,65-67", or "interior49" of 68.
+    landmarks
+        How many there are.
+
+    Returns
+    -------
+    subset
+        Landmark numbers `(k,)`, from 0.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.metrics.point_subset("0-3,8", 10)
+    array([0, 1, 2, 3, 8], dtype=int32)
+
+    """
     name = text.strip().lower()
     if name == "all":
         return np.arange(landmarks, dtype=np.int32)
@@ -48,18 +68,55 @@ def point_subset(text: str, landmarks: int) -> Int32:
 
 
 def normalised_error(points: Floats, truth: Floats, subset: Int32) -> float:
-    """Mean distance between `points (v, 2)` and `truth (v, 2)` at the landmarks `subset (k,)`, over the size.
+    """Mean distance between landmarks and the truth, over the size of the object.
 
-    The size is that of the whole truth, so that errors over different subsets can be compared.
+    The size is that of the whole truth, the mean of its width and its height, so that errors over different subsets
+    can be compared.
+
+    Parameters
+    ----------
+    points, truth
+        `(v, 2)` each.
+    subset
+        Numbers `(k,)` of the landmarks that count, as `point_subset` gives them.
+
+    Returns
+    -------
+    error
+        A share of the size.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> truth = np.array([[0.0, 0.0], [10.0, 0.0], [10.0, 10.0], [0.0, 10.0]])
+    >>> pliant.metrics.normalised_error(truth + (0, 1), truth, pliant.metrics.point_subset("all", 4))
+    0.1
+
     """
     distances = np.linalg.norm(points[subset] - truth[subset], axis=-1)
     return float(np.mean(distances) / shape_size(truth))
 
 
 def summarise(errors: Iterable[float]) -> dict[str, float]:
-    """Shares below the bounds, and mean, standard deviation and median of the errors that are finite.
+    """What the tables say about errors.
 
-    An error that is not finite is below no bound; without any finite error the last three are nan.
+    Parameters
+    ----------
+    errors
+        Shares of the object's size; at least one. An error that is not finite is below no bound.
+
+    Returns
+    -------
+    dict
+        `lt_0.02` and so on, the shares below the bounds; `mean`, `std` and `median` of the errors that are finite,
+        nan if there are none.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.metrics.summarise([0.01, 0.03])["mean"]
+    0.02
+
     """
     values = np.fromiter(errors, dtype=np.float64)
     if not len(values):

@@ -23,11 +23,39 @@ from pliant.trust.confidence import Confidence
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Concise):
-    """`levels` from coarse to fine, the `settings` of the training, and its `provenance`: plain values, read-only.
+    """A trained model, which is a value: `train` makes it, `load` reads it, and nothing changes it.
 
-    `placements` say where the object was in the training images, and in the boxes of a detector. `confidence` is
-    what was learned about the errors of fits, if the model was calibrated. `landmark_names` are those of the
-    training data, if all samples agree on them.
+    Attributes
+    ----------
+    levels
+        Shape, motion and appearance at each scale, from coarse to fine.
+    texture
+        The colours or grey values of the object, to draw it.
+    settings
+        What it was trained with.
+    provenance
+        What it was trained on, and by which version: plain values, read-only.
+    placements
+        Where the object was in the training images, and in the boxes of a detector.
+    confidence
+        What was learned about the errors of fits, if the model was calibrated.
+    landmark_names
+        Those of the training data, if all samples agree on them.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> model
+    Model(68 landmarks, 2 levels, 5 modes of shape, dsift, 24 samples)
+
+    A face that is two standard deviations off along the first mode of shape:
+
+    >>> picture, points = model.draw([2.0], height=120)
+    >>> picture.shape[0], points.shape
+    (120, (68, 2))
+    >>> model.save("copy.pliant")
+
     """
 
     levels: tuple[Level, ...]
@@ -55,6 +83,7 @@ class Model(Concise):
 
     @property
     def landmarks(self) -> int:
+        """How many landmarks the object has."""
         return self.levels[-1].shape.landmarks
 
     @property
@@ -72,10 +101,23 @@ class Model(Concise):
         texture_deviations: Sequence[float] | Floats = (),
         height: int = 240,
     ) -> tuple[Float32, Float64]:
-        """A picture `(h, w, c)` of an instance on white, `height` pixels high, and its points `(v, 2)` there.
+        """A picture of an instance on white, and its landmarks there.
 
-        The instance is given in standard deviations along the leading modes of shape and texture; modes
-        that are not given are at their mean. All instances of a model are drawn at the same scale.
+        All instances of a model are drawn at the same scale.
+
+        Parameters
+        ----------
+        shape_deviations, texture_deviations
+            Standard deviations along the leading modes, `(k,)`; modes that are not given are at their mean.
+        height
+            Of the picture, in pixels.
+
+        Returns
+        -------
+        picture, points
+            `(height, w, c)` with black at 0 and white at 1, in one channel or three as the training images had,
+            and `(v, 2)`.
+
         """
         shape, texture = self.levels[-1].shape, self.texture.pca
         modes = _scaled(shape_deviations, shape.eigenvalues, "shape")
@@ -90,7 +132,21 @@ class Model(Concise):
         ), points
 
     def reconstruct(self, image: Image, points: Floats) -> Float32:
-        """The image `(h, w)` or `(h, w, 3)` with the texture model's idea of the object drawn over it."""
+        """The image with the texture model's idea of the object drawn over it.
+
+        Parameters
+        ----------
+        image
+            `(h, w)` or `(h, w, 3)`.
+        points
+            Where the object is in it, `(v, 2)`.
+
+        Returns
+        -------
+        picture
+            `(h, w, c)` with black at 0 and white at 1, in as many channels as the model has.
+
+        """
         from pliant.appearance.interpolation import resample
 
         shape, grey = (image.shape[0], image.shape[1]), self.texture.channels == 1
@@ -100,7 +156,30 @@ class Model(Concise):
 
 
 def load(path: Path | str) -> Model:
-    """The model in a file, read whole and checked; a ModelFileError says why it cannot be."""
+    """The model in a file, read whole and checked.
+
+    Parameters
+    ----------
+    path
+        A file that `Model.save` or `pliant train` wrote. Nothing in it is executed.
+
+    Returns
+    -------
+    Model
+        As it was saved.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is not there, not a model, damaged or inconsistent: a sentence that says which.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.load("faces.pliant").landmarks
+    68
+
+    """
     with refused(Path(path)):
         model = Model(**store.read(Path(path)))
         check_model(model)

@@ -16,7 +16,22 @@ from pliant.trust.calibration import FEWEST, calibrate
 
 
 class NotCalibrated(UserWarning):
-    """A model was trained, and how far its fits can be trusted could not be learned."""
+    r"""A model was trained, and how far its fits can be trusted could not be learned.
+
+    Examples
+    --------
+    Calibration holds out five parts in turn, and images of four people cannot be parted so. Who does not want a
+    model without it makes the warning an error:
+
+    >>> import pliant, warnings
+    >>> faces = pliant.load_dataset("faces/").grouped(r"(person\d+)_")
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", pliant.NotCalibrated)
+    ...     pliant.train(faces, size=30, shape_modes=(1, 3), progress=False)
+    Traceback (most recent call last):
+    pliant.training.NotCalibrated: how far fits can be trusted is not learned: ... there are 4; ...
+
+    """
 
 
 def train(

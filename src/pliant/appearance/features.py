@@ -51,7 +51,35 @@ def register_feature(
 ) -> Callable[[Callable[[Float32], Float32]], Callable[[Float32], Float32]]:
     """Decorator that makes a function known as a feature; a model that uses it stores the name alone.
 
-    With `colour`, models may be trained in colour, and the function is then given `(h, w, 3)` instead of `(h, w)`.
+    The function takes a grey image `(h, w)`, float32 with black at 0 and white at 1, and gives `(h, w, channels)`,
+    float32. It must be made known again before such a model is loaded.
+
+    Parameters
+    ----------
+    name
+        What `features` of `Training` takes.
+    channels
+        How many numbers the function gives for a pixel.
+    reach
+        How far, in pixels, those numbers depend on what is around the pixel.
+    colour
+        Models may be trained in colour: the function is then given `(h, w, 3)` instead of `(h, w)`.
+
+    Returns
+    -------
+    function
+        The decorator; it gives the function back as it was.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> @pliant.register_feature("inverted", channels=1, reach=0)
+    ... def inverted(grey):
+    ...     return 1 - grey[:, :, None]
+    >>> settings = pliant.Training(size=30, shape_modes=2, features="inverted", confidence=False)
+    >>> pliant.train("photographs/", settings, progress=False)
+    Model(68 landmarks, 2 levels, 2 modes of shape, inverted, 12 samples)
+
     """
 
     def register(function: Callable[[Float32], Float32]) -> Callable[[Float32], Float32]:

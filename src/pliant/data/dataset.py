@@ -20,13 +20,40 @@ from pliant.data.landmark_files import annotation_in
 
 @dataclass(frozen=True, repr=False)
 class Sample(Concise):
-    """One image with its landmarks, if it has any; each is a file, or a function that makes the array.
+    """One image with its landmarks, if it has any; they are read when they are asked for.
 
-    A file is a path, or an address as a string. Samples of one `group` (a person, a video) or of the very same
-    image are not torn apart by a split; `split` is the part of the data set that a manifest puts the sample in.
-    `box` is left, top, right, bottom, if a file has it. `format` is that of the landmark file, where its content is
-    not to decide. `decoded` is the image, if it was read already and is kept; it belongs to this very sample:
-    `dataclasses.replace` forgets it.
+    Parameters
+    ----------
+    name
+        What errors and tables call it.
+    image_source
+        A file (a path, or an address as a string), or a function that makes the image, `(h, w)` or `(h, w, 3)`.
+    points_source
+        A file, an annotation, or a function that makes the landmarks `(v, 2)`; None if there are none.
+    group
+        Samples of one group (a person, a video) or of the very same image are not torn apart by a split.
+    split
+        The part of the data set that a manifest puts the sample in.
+    box
+        Left, top, right, bottom, `(4,)`, if a file has it.
+    format
+        That of the landmark file, where its content is not to decide.
+
+    Attributes
+    ----------
+    decoded
+        The image, if it was read already and is kept; it belongs to this very sample: `dataclasses.replace` forgets
+        it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> sample.image().shape, sample.points().shape
+    ((96, 96, 3), (68, 2))
+    >>> pliant.Sample("mine", "new.jpg", sample.points).points().shape
+    (68, 2)
+
     """
 
     name: str
@@ -39,7 +66,7 @@ class Sample(Concise):
     decoded: Image | None = field(default=None, init=False, compare=False)
 
     def image(self) -> Image:
-        """`(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
+        """The image: `(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
         if self.decoded is not None:
             return self.decoded
         if isinstance(self.image_source, (Path, str)):
@@ -47,17 +74,17 @@ class Sample(Concise):
         return images.as_image(self.image_source(), self.name)
 
     def keeping(self, image: Image) -> Sample:
-        """The same sample with the image that was read for it, which is not read again."""
+        """The same sample with the image `(h, w)` or `(h, w, 3)` that was read for it, which is not read again."""
         sample = replace(self)
         object.__setattr__(sample, "decoded", readonly(image))
         return sample
 
     def points(self) -> Float64:
-        """`(v, 2)`, 0-based, pixel centres at integers; nan where a landmark is missing."""
+        """The landmarks `(v, 2)`: x and y, 0-based, pixel centres at integers; nan where one is missing."""
         return self.annotation().points
 
     def annotation(self) -> Annotation:
-        """The landmarks with all that their file says about them."""
+        """The landmarks with all that their file says about them; a ValueError if the sample has none."""
         source = self.points_source
         if source is None:
             raise ValueError(f"{self.name}: there is no landmark file beside this image.")
@@ -79,7 +106,10 @@ class Sample(Concise):
         return images.image_spacing(self.image_source)
 
     def mirrored(self, permutation: Sequence[int]) -> Sample:
-        """The sample in a mirror; landmark i of it is landmark `permutation[i]` of this one, seen there."""
+        """The sample in a mirror; landmark i of it is landmark `permutation[i]` of this one, seen there.
+
+        `permutation` has a number for each of the v landmarks.
+        """
         return replace(
             self,
             name=f"{self.name}, mirrored",
@@ -91,7 +121,28 @@ class Sample(Concise):
 
 @dataclass(frozen=True, repr=False)
 class Dataset(Sequence[Sample]):
-    """Samples in a fixed order, and where they came from."""
+    """Samples in a fixed order, and where they came from.
+
+    It is a sequence: it has a length, an index gives a sample, a slice gives a data set, and `+` joins two.
+
+    Parameters
+    ----------
+    samples
+        A tuple of them.
+    source
+        Where they came from, in words.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")
+    >>> len(faces), len(faces[:5]), len(faces + faces[:2])
+    (12, 5, 14)
+    >>> rest, held_out = faces.split(0.25, seed=1)
+    >>> len(rest), len(held_out)
+    (9, 3)
+
+    """
 
     samples: tuple[Sample, ...]
     source: str
@@ -121,7 +172,11 @@ class Dataset(Sequence[Sample]):
         return Dataset(self.samples + other.samples, f"{self.source}, {other.source}")
 
     def grouped(self, pattern: str) -> Dataset:
-        """Groups from the names of the samples: what the brackets in a regular expression match, or all of it."""
+        r"""The same samples in groups that their names tell, for `split` and `folds`.
+
+        The group is what the brackets in the regular expression `pattern` match, or else all that it matches:
+        `grouped(r"(person\d+)_")`. A ValueError names a sample that it does not match.
+        """
         groups = []
         for sample in self.samples:
             match = re.search(pattern, sample.name)
@@ -134,7 +189,7 @@ class Dataset(Sequence[Sample]):
         return Dataset(tuple(samples), self.source)
 
     def part(self, name: str) -> Dataset:
-        """The samples that a manifest puts in this part ("train", "test")."""
+        """The samples that the column `split` of a manifest puts in this part ("train", "test")."""
         samples = tuple(sample for sample in self.samples if sample.split == name)
         if not samples:
             known = sorted({sample.split for sample in self.samples} - {""})
@@ -143,7 +198,23 @@ class Dataset(Sequence[Sample]):
         return Dataset(samples, f"{self.source} ({name})")
 
     def split(self, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """The rest, and about `share` of the samples held out; groups stay together, and seeds give other draws."""
+        """Two data sets, drawn at random: the rest, and what is held out.
+
+        Samples of one group, and of the very same image, stay together.
+
+        Parameters
+        ----------
+        share
+            About how much of the samples to hold out, between 0 and 1.
+        seed
+            Another seed draws other samples.
+
+        Returns
+        -------
+        rest, held_out
+            Neither is empty, and each is in the order that the samples had.
+
+        """
         if not 0 < share < 1:
             raise ValueError(f"share = {share!r}: what is held out must be between 0 and 1 of the samples.")
         groups = self._drawn_groups(2, seed)
@@ -159,7 +230,23 @@ class Dataset(Sequence[Sample]):
         return self._without(held), self._only(held)
 
     def folds(self, count: int, seed: int = 0) -> list[tuple[Dataset, Dataset]]:
-        """`count` pairs of (rest, held out); each sample is held out once, and groups stay together."""
+        """Pairs of data sets for cross-validation: in each, another part of the samples is held out.
+
+        Samples of one group, and of the very same image, stay together.
+
+        Parameters
+        ----------
+        count
+            How many pairs, at least two.
+        seed
+            Another seed draws other parts.
+
+        Returns
+        -------
+        list of (rest, held_out)
+            Each sample is held out once.
+
+        """
         if count < 2:
             raise ValueError(f"{count} folds: there must be at least two.")
         folds: list[list[int]] = [[] for _ in range(count)]
@@ -199,7 +286,28 @@ class Dataset(Sequence[Sample]):
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:
-    """A data set of images and landmarks that are in memory already."""
+    """A data set of images and landmarks that are in memory already.
+
+    Parameters
+    ----------
+    images
+        Arrays `(h, w)` or `(h, w, 3)`, which may differ in size.
+    shapes
+        Landmarks `(v, 2)` of each image: x and y, 0-based, pixel centres at integers; nan where one is missing.
+
+    Returns
+    -------
+    Dataset
+        Samples in the same order, called "sample 0" and so on.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> images, shapes = zip(*(pliant.synthetic.face(k, image_size=64) for k in range(3)))
+    >>> pliant.dataset_from_arrays(images, shapes)
+    Dataset(3 samples, arrays)
+
+    """
     samples = [
         Sample(f"sample {number}", lambda image=image: image, lambda points=points: points)  # type: ignore[misc]
         for number, (image, points) in enumerate(zip(images, shapes, strict=True))

@@ -38,11 +38,30 @@ class ImageError(ValueError):
 
 
 def read_image(path: Source) -> Image:
-    """The image at a path or address, as `(h, w)` or `(h, w, 3)`: 8-bit, or float32 with black at 0 and white at 1.
+    """The image at a path or address, grey or RGB, and upright.
 
     A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB; transparent pixels
     are laid on white. Images of more than 8 bits become float32; what is black and white is found in the image
     (`docs/data.md`), or is what the window of a DICOM file says.
+
+    Parameters
+    ----------
+    path
+        A file of any format that Pillow knows, or DICOM; an address (`s3://`, `zip://inner::archive.zip`) is a
+        string.
+
+    Returns
+    -------
+    image
+        `(h, w)` or `(h, w, 3)`: 8-bit, or float32 with black at 0 and white at 1.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> image = pliant.read_image("new.jpg")
+    >>> image.shape, image.dtype
+    ((96, 96, 3), dtype('uint8'))
+
     """
     with _decoding(path, "the image is damaged or incomplete"), _content(as_source(path)) as content:
         if dicom.is_dicom(content):

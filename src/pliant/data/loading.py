@@ -44,13 +44,35 @@ def load_dataset(
 ) -> Dataset:
     """The samples of one or several sources, which may be of different kinds.
 
-    A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
-    all; an annotation file of any format; or a manifest (CSV or Parquet with the columns image, and if you like
-    landmarks, group, split, left, top, right, bottom). Each may be an address (`s3://`, `gs://`,
-    `zip://inner::archive.zip`). `images` is the folder of the images that an annotation file names, if it is not
-    the file's own; `format` is the format of landmark files where their content is not to decide (`pts:0-based`).
-
     Images are not read here. An image without landmarks is a sample without points.
+
+    Parameters
+    ----------
+    *sources
+        A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
+        all; an annotation file of any format; a manifest (CSV or Parquet with the columns image, and if you like
+        landmarks, group, split, left, top, right, bottom); or a pattern (`faces/*.jpg`). Each may be an address
+        (`s3://`, `gs://`, `zip://inner::archive.zip`).
+    images
+        The folder of the images that an annotation file names, if it is not the file's own.
+    format
+        The format of landmark files where their content is not to decide (`pts:0-based`).
+
+    Returns
+    -------
+    Dataset
+        The samples of all sources, in their order.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> len(pliant.load_dataset("photographs/", "annotated/"))
+    14
+    >>> pliant.load_dataset("labels.xml")[0].points().shape
+    (68, 2)
+    >>> len(pliant.load_dataset("manifest.csv").part("test"))
+    2
+
     """
     if not sources:
         raise ValueError("name at least one folder of images.")

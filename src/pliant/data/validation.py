@@ -33,7 +33,21 @@ _SMALLEST = 4.0
 
 
 class InvalidDataset(ValueError):
-    """Raised with the problems of a data set, ten of a kind at the most; `problems` has all, one by one."""
+    """Raised with the problems of a data set, ten of a kind at the most; `problems` has all, one by one.
+
+    Examples
+    --------
+    Three of these images have no landmarks:
+
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/", "new/")
+    >>> try:
+    ...     pliant.train(faces, progress=False)
+    ... except pliant.InvalidDataset as error:
+    ...     print(len(error.problems), error.problems[0])
+    3 ...face-0000.jpg: there is no landmark file beside this image.
+
+    """
 
     def __init__(self, problems: Sequence[str], samples: int, what_to_do: str = "") -> None:
         self.problems = tuple(problems)

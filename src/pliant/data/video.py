@@ -54,7 +54,32 @@ class Video:
 
 
 def read_video(path: Path | str, every: int = 1) -> Video:
-    """A video file, a folder of images, or a pattern of them, in the order of the numbers in their names."""
+    """The frames of a video, one after the other, for `track` or a loop of your own.
+
+    Parameters
+    ----------
+    path
+        A video file, a folder of images, or a pattern of them (`frames/*.png`), which are taken in the order of the
+        numbers in their names.
+    every
+        Take every frame (1), every other (2), and so on.
+
+    Returns
+    -------
+    Video
+        Go through it as often as you like: RGB images `(h, w, 3)`, or the files of a folder. It knows its `count`,
+        if the file says, and its `rate` in frames a second.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> video = pliant.read_video("face.mp4")
+    >>> video.count, video.rate
+    (6, 25.0)
+    >>> next(iter(video)).shape
+    (72, 96, 3)
+
+    """
     if every < 1:
         raise ValueError(f"every = {every!r}: take every frame (1), every other (2), and so on.")
     file = Path(path)

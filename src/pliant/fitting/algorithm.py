@@ -32,7 +32,32 @@ from pliant.fitting.method import (
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One point of the paper's three axes."""
+    """One point of the paper's three axes: what is minimised, where the small warp goes, how it is solved.
+
+    `fit` and settings take it, or the name that `str` gives. Combinations that mean nothing raise a ValueError.
+
+    Parameters
+    ----------
+    cost
+        `SSD` or `ProjectOut`.
+    composition
+        `Forward`, `Inverse`, `Asymmetric` or `Bidirectional`.
+    method
+        `GaussNewton`, `Newton` or `Wiberg`.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> algorithm = pliant.Algorithm(pliant.SSD("map"), pliant.Asymmetric(0.2), pliant.GaussNewton())
+    >>> str(algorithm)
+    'ssd:map-asy:0.2-gn-sch'
+    >>> pliant.Algorithm.parse("po-for-gn").composition
+    Forward()
+    >>> model = pliant.load("faces.pliant")
+    >>> pliant.fit(model, "new.jpg", "centre", algorithm=algorithm).algorithm
+    'ssd:map-asy:0.2-gn-sch'
+
+    """
 
     cost: Cost = ProjectOut()
     composition: Composition = Asymmetric()
@@ -77,7 +102,10 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class Entry:
-    """An algorithm of the paper: its name here and there, who published it, and what others call it."""
+    """An algorithm of the paper: its name here and there, who published it, and what others call it.
+
+    `algorithm` is the value that the name stands for.
+    """
 
     name: str
     paper_name: str
@@ -109,7 +137,23 @@ _KNOWN = {
 
 @cache
 def catalogue() -> tuple[Entry, ...]:
-    """The paper's 31 algorithms: 20 with the sum of squared differences, 11 with project-out."""
+    """The paper's 31 algorithms: 20 with the sum of squared differences, 11 with project-out.
+
+    Returns
+    -------
+    tuple of Entry
+        Each has the `name` here, the `paper_name`, who `published` it, what it is `also` called, and the
+        `algorithm` itself.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> len(pliant.catalogue())
+    31
+    >>> [entry.name for entry in pliant.catalogue() if entry.published.startswith("Matthews")]
+    ['po-inv-gn']
+
+    """
     compositions = ("for", "inv", "asy", "bid")
     names = [
         f"ssd-{kind}-{how}" for how in ("gn-sch", "gn-alt", "n-sch", "n-alt", "w") for kind in compositions

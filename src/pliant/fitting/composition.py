@@ -18,19 +18,46 @@ from pliant.shape import ShapeModel
 
 @dataclass(frozen=True)
 class Forward:
-    """The warp of the image is composed with u (paper, equations 26 and 27)."""
+    """The warp of the image is composed with u (paper, equations 26 and 27).
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.ProjectOut(), pliant.Forward()))
+    'po-for-gn'
+
+    """
 
 
 @dataclass(frozen=True)
 class Inverse:
-    """The model is warped by u, and the image's warp is composed with its inverse (equations 28 and 29)."""
+    """The model is warped by u, and the image's warp is composed with its inverse (equations 28 and 29).
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Inverse()))
+    'ssd-inv-gn-sch'
+
+    """
 
 
 @dataclass(frozen=True)
 class Asymmetric:
     """The image is warped by alpha u, and the model by -(1 - alpha) u (equations 30 to 32).
 
-    Symmetric for alpha = 0.5; forward for 1, and inverse (with the sign of u turned) for 0.
+    Parameters
+    ----------
+    alpha
+        The image's share, from 0 to 1. Symmetric for 0.5; forward for 1, and inverse (with the sign of u turned)
+        for 0.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Asymmetric(0.2)))
+    'ssd-asy:0.2-gn-sch'
+
     """
 
     alpha: float = 0.5
@@ -42,7 +69,15 @@ class Asymmetric:
 
 @dataclass(frozen=True)
 class Bidirectional:
-    """Image and model are warped by unknowns of their own, u = (dp, dq) (equations 33 and 34)."""
+    """Image and model are warped by unknowns of their own, u = (dp, dq) (equations 33 and 34).
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Bidirectional()))
+    'ssd-bid-gn-sch'
+
+    """
 
 
 Composition = Forward | Inverse | Asymmetric | Bidirectional

@@ -24,7 +24,21 @@ PRIORS: tuple[Prior, ...] = ("none", "ridge", "map")
 
 @dataclass(frozen=True)
 class SSD:
-    """Sum of squared differences over shape and appearance parameters (equations 11 to 14)."""
+    """Sum of squared differences over shape and appearance parameters (equations 11 to 14).
+
+    Parameters
+    ----------
+    prior
+        On both sets of parameters: "none", "ridge" (the paper's plain one, equation 12) or "map" (the Gaussian one
+        of equation 14).
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD("map"), pliant.Forward()))
+    'ssd:map-for-gn-sch'
+
+    """
 
     prior: Prior = "none"
 
@@ -33,7 +47,21 @@ class SSD:
 class ProjectOut:
     """Project-out with weight `rho`: 0 is Matthews and Baker's, 0.5 the Bayesian one (equations 19 to 24).
 
-    rho weighs the Mahalanobis distance within the appearance subspace, 1 - rho the distance to it (equation 125).
+    Parameters
+    ----------
+    rho
+        From 0 to 1: it weighs the Mahalanobis distance within the appearance subspace, and 1 - rho the distance to
+        it (equation 125).
+    prior
+        On the shape: "none", "ridge" (the paper's plain one, equation 20) or "map" (the Gaussian one of equation
+        24).
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.ProjectOut(rho=0), pliant.Inverse()))
+    'po:0.0-inv-gn'
+
     """
 
     rho: float = 0.5

@@ -15,6 +15,13 @@ class Schur:
     """All unknowns at once; c is eliminated by the Schur complement.
 
     Equations 47 to 58, and 59 and 60 for project-out; for Newton's method 80 to 87, and 88 to 91.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.GaussNewton() == pliant.GaussNewton(pliant.Schur())
+    True
+
     """
 
 
@@ -23,7 +30,20 @@ class Alternated:
     """One set of unknowns at a time, on one linearisation, from zero.
 
     Equations 61 to 68, and 69 for project-out; for Newton's method 92 to 97, and 98 to 100.
-    `joint` solves dp and dq of bidirectional composition together (equations 65 and 94), not in turn (67 and 96).
+
+    Parameters
+    ----------
+    sweeps
+        How often each set has its turn in one iteration, at least once.
+    joint
+        Solve dp and dq of bidirectional composition together (equations 65 and 94), not in turn (67 and 96).
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Inverse(), pliant.GaussNewton(pliant.Alternated(sweeps=3))))
+    'ssd-inv-gn-alt:3'
+
     """
 
     sweeps: int = 1
@@ -38,7 +58,15 @@ class Alternated:
 
 @dataclass(frozen=True)
 class Dense:
-    """All unknowns at once, as Gross et al. did it (equations 46 and 79): what the Schur complement must equal."""
+    """All unknowns at once, as Gross et al. did it (equations 46 and 79): what the Schur complement must equal.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Inverse(), pliant.GaussNewton(pliant.Dense())))
+    'ssd-inv-gn-den'
+
+    """
 
 
 Strategy = Schur | Alternated | Dense
@@ -46,7 +74,20 @@ Strategy = Schur | Alternated | Dense
 
 @dataclass(frozen=True)
 class GaussNewton:
-    """The residual is linearised (section 3.3.1, equations 35 to 69)."""
+    """The residual is linearised (section 3.3.1, equations 35 to 69).
+
+    Parameters
+    ----------
+    strategy
+        How the sets of unknowns are solved: `Schur`, `Alternated` or `Dense`.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Forward(), pliant.GaussNewton(pliant.Alternated())))
+    'ssd-for-gn-alt'
+
+    """
 
     strategy: Strategy = Schur()
 
@@ -58,13 +99,25 @@ Variant = Literal["derived", "printed", "turned", "safe"]
 class Newton:
     """The cost is expanded to second order (section 3.3.2, equations 70 to 100; its Hessian is 126 to 134).
 
-    `derived` is what differentiation gives; `printed` is what the paper's tables say (the model's curvature
-    with a plus, as in equations 88 and 99, and no JA'r); `turned` has both signs turned, as if the residual were
-    subtracted the other way round, and no JA'r either; `safe` is Gauss-Newton with the derived curvature, bounded
-    below by half of its own Hessian in every direction, so that no step is more than twice as long as that of
-    Gauss-Newton.
+    Parameters
+    ----------
+    strategy
+        How the sets of unknowns are solved: `Schur`, `Alternated` or `Dense`.
+    variant
+        "derived" is what differentiation gives; "printed" is what the paper's tables say (the model's curvature
+        with a plus, as in equations 88 and 99, and no JA'r); "turned" has both signs turned, as if the residual
+        were subtracted the other way round, and no JA'r either; "safe" is Gauss-Newton with the derived curvature,
+        bounded below by half of its own Hessian in every direction, so that no step is more than twice as long as
+        that of Gauss-Newton.
+    share
+        How much of the curvature is taken: 1 is all of it, and 0 is Gauss-Newton.
 
-    `share` is how much of the curvature is taken: 1 is all of it, and 0 is Gauss-Newton.
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Inverse(), pliant.Newton(variant="safe")))
+    'ssd-inv-n:safe-sch'
+
     """
 
     strategy: Strategy = Schur()
@@ -85,9 +138,20 @@ class Newton:
 class Wiberg:
     """The shape's increment with c eliminated, and c as it is best before that step (section 3.3.3).
 
-    Equations 111 to 116: u is 116, and dc is 112. Bidirectional composition (117 to 124) has two forms. `derived`
-    eliminates dp as a function of dq, so that both are those of Gauss-Newton by the Schur complement. `printed` is
-    what equations 119 and 124 and appendix B say: the same dq, but dp as it would be without it.
+    Equations 111 to 116: u is 116, and dc is 112. Bidirectional composition (117 to 124) has two forms.
+
+    Parameters
+    ----------
+    variant
+        "derived" eliminates dp as a function of dq, so that both are those of Gauss-Newton by the Schur complement.
+        "printed" is what equations 119 and 124 and appendix B say: the same dq, but dp as it would be without it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm(pliant.SSD(), pliant.Bidirectional(), pliant.Wiberg()))
+    'ssd-bid-w'
+
     """
 
     variant: Literal["derived", "printed"] = "derived"

@@ -33,11 +33,42 @@ class LevelTrace(Concise):
 class FitResult(Concise):
     """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
 
-    `cost` is that of the finest level at `points`, and `mismatch` what the model cannot explain there over what it
-    sees: 0 if it explains all, about 1 where there is nothing, not a number if the fit was lost at a coarser level.
-    `reason` is a sentence if the fit failed. `trace` has every iteration, unless it was not asked for. `covariance
-    (v, 2, 2)` says, in square pixels of the image, where the landmarks may be, if the model was calibrated; without
-    that, it is Gauss-Newton's alone, too sure by far.
+    Attributes
+    ----------
+    model, algorithm
+        What was fitted, and the name of the algorithm.
+    start, points
+        Landmarks `(v, 2)` where the fit began, and where it ended, in the image.
+    status, reason
+        How it ended, and a sentence if it failed.
+    cost
+        That of the finest level at `points`.
+    mismatch
+        What the model cannot explain there over what it sees: 0 if it explains all, about 1 where there is nothing,
+        not a number if the fit was lost at a coarser level.
+    iterations, seconds
+        How many there were at all levels together, and how long they took.
+    shape_parameters, appearance_parameters
+        `(n,)` and `(m,)` at the finest level; the first four of the shape are its similarity.
+    trace
+        Every iteration, a `LevelTrace` for each level, unless it was not asked for.
+    evidence
+        What speaks for the fit, if it was asked for.
+    covariance
+        `(v, 2, 2)`: where the landmarks may be, in square pixels of the image, if the model was calibrated; without
+        that, it is Gauss-Newton's alone, too sure by far.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> found = pliant.fit(model, sample, sample.points() + 1)
+    >>> found.ok, found.points.shape, found.shape_parameters.shape
+    (True, (68, 2), (9,))
+    >>> found.reconstruction(sample).shape
+    (96, 96, 3)
+
     """
 
     model: Model
@@ -75,7 +106,7 @@ class FitResult(Concise):
         return self.status.ok
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
-        """The probability that the error, as a share of the object's size, is below the bound.
+        """The probability that the error is below `bound`, a share of the object's size.
 
         It is zero for a fit that was lost or failed, and not a number if the model was not calibrated
         (`pliant.calibrate`) or the fit was made without evidence.
@@ -87,11 +118,17 @@ class FitResult(Concise):
         return self.model.confidence.probability(self.evidence, bound)
 
     def reconstruction(self, image: ImageSource) -> Float32:
-        """The image with the model's idea of the object drawn over it at the landmarks."""
+        """The image with the model's idea of the object drawn over it at the landmarks, as in `Model.reconstruct`.
+
+        `image` is the one that was fitted: a file, a sample, or an array `(h, w)` or `(h, w, 3)`.
+        """
         return self.model.reconstruct(read(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
-        """The start, the fit, the reconstruction, and the cost at every iteration."""
+        """A figure of the start, the fit, the reconstruction, and the cost at every iteration.
+
+        `image` is the one that was fitted: a file, a sample, or an array `(h, w)` or `(h, w, 3)`.
+        """
         from pliant.plots.fits import plot_fit
 
         return plot_fit(self, read(image))

@@ -6,7 +6,17 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a fit ended."""
+    """How a fit ended: a text, and whether that was well.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> print(pliant.Status.CONVERGED, pliant.Status.CONVERGED.ok)
+    converged True
+    >>> [str(status) for status in pliant.Status if status.lost]
+    ['outside', 'diverged']
+
+    """
 
     CONVERGED = "converged"
     """The next step would have moved no landmark by more than the tolerance."""

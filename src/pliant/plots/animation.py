@@ -31,8 +31,23 @@ def write_animation(
 ) -> None:
     """Write the way from the start to the fit as a moving GIF (or WebP, by the name of the file).
 
-    Every iteration is shown for `seconds`, the first and last for a second more, around the landmarks, with
-    `longest` pixels along the longer side.
+    The part of the image around the landmarks is shown.
+
+    Parameters
+    ----------
+    target
+        A file to write, or one that is open for writing, which gets a GIF.
+    result
+        A fit with a trace.
+    image
+        What was fitted, `(h, w)` or `(h, w, 3)`.
+    longest
+        Pixels along the longer side.
+    seconds
+        How long an iteration is shown; the first and the last stay a second more.
+    style
+        Colours and sizes.
+
     """
     kind = "GIF"
     if isinstance(target, (str, Path)):

@@ -37,10 +37,29 @@ def plot_courses(
     title: str = "",
     style: Style = STYLE,
 ) -> Figure:
-    """A value `(k + 1,)` of each label, called `y`, against the iterations 0 to k; `changes` begin new levels.
+    """A value of each label against the iterations.
 
-    The axis goes from 0 to `limit`; without one, to a little above the largest value that a curve begins with, so
-    that a fit that is lost leaves the plot and the others can be seen. Values that are not finite break the line.
+    Parameters
+    ----------
+    courses
+        The value at the iterations 0 to k, `(k + 1,)`, by label; one that is not finite breaks the line.
+    y
+        What the value is called.
+    limit
+        The axis goes from 0 to here; without one, to a little above the largest value that a curve begins with, so
+        that a fit that is lost leaves the plot and the others can be seen.
+    changes
+        Iterations at which a new level begins.
+    title
+        What stands above.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     curves = {label: _floats(values) for label, values in courses.items()}
     if not curves:
@@ -89,10 +108,30 @@ def plot_shares(
     intervals: Mapping[str, Floats] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """Shares of fits below each bound against the `values` of a setting called `x`, an axis for each label.
+    """Shares of fits below each bound against the values of a setting, an axis for each label.
 
-    `shares` are `(values, bounds)` from 0 to 1, and `intervals`, drawn as bands, `(values, bounds, 2)`. An open
-    marker is about the largest share of each line.
+    An open marker is about the largest share of each line.
+
+    Parameters
+    ----------
+    values
+        Those of the setting.
+    shares
+        `(values, bounds)` from 0 to 1, by label.
+    bounds
+        Errors below which fits are counted, a line each.
+    x
+        What the setting is called.
+    intervals
+        `(values, bounds, 2)`, by label, drawn as bands.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     if not shares or not len(values) or not len(bounds):
         raise ValueError("there are no shares to draw: give at least one label, one value and one bound.")
@@ -157,7 +196,25 @@ def plot_grids(
     column_title: str,
     style: Style = STYLE,
 ) -> Figure:
-    """Shares of fits from 0 to 1, `(rows, columns)` for each label, as colours and as per cent; nan is blank."""
+    """Shares of fits for two settings, as colours and as per cent, a grid for each label.
+
+    Parameters
+    ----------
+    grids
+        `(rows, columns)` from 0 to 1, by label; nan is blank.
+    rows, columns
+        What the values of the two settings are called.
+    row_title, column_title
+        What the settings are called.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     if not grids or not len(rows) or not len(columns):
         raise ValueError("there are no shares to draw: give at least one label, one row and one column.")
     tables = {label: _shares(label, grid, (len(rows), len(columns))) for label, grid in grids.items()}
@@ -209,10 +266,30 @@ def plot_intervals(
     limit: float | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """A value called `x` with the ends of its 95 % interval, (value, low, high), for each label, from the top down.
+    """A value with its 95 % interval for each label, from the top down.
 
-    Diamonds are the values of a `reference`; those of other labels are left out. `groups` of labels have a space
-    between them. What lies beyond `limit` or is not finite is an arrow at the edge, with the number beside it.
+    Parameters
+    ----------
+    values
+        The value and the ends of its interval, (value, low, high), by label.
+    x
+        What the value is called.
+    reference
+        Other values of some labels, drawn as diamonds; those of labels that are not drawn are left out.
+    reference_name
+        What these are called.
+    groups
+        Labels that belong together; there is a space between groups.
+    limit
+        What lies beyond it or is not finite is an arrow at the edge, with the number beside it.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     groups = groups or [list(values)]
     labels = _labels_of(groups, values)

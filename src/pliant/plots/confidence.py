@@ -15,10 +15,27 @@ _NORMAL_95 = 1.96
 
 
 def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, style: Style = STYLE) -> Figure:
-    """How often something happened where it was given a probability: `(k,)` each, in bins of equal width.
+    """How often something happened where it was given a probability, in bins of equal width.
 
     Bars are 95 % intervals (Wilson's) of the share; below is how many there are in each bin. The title has the
     mean squared error (Brier's score) and the mean distance from the diagonal.
+
+    Parameters
+    ----------
+    probabilities
+        From 0 to 1, `(k,)`.
+    happened
+        Whether it did, `(k,)`.
+    bins
+        How many there are.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     chance, truth = _pairs(probabilities, happened)
     if chance.min() < 0 or chance.max() > 1:
@@ -74,7 +91,20 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
 def plot_roc(scores: Floats | Mapping[str, Floats], happened: Floats, style: Style = STYLE) -> Figure:
     """Share of what happened that a threshold finds, against the share of the rest that it takes along.
 
-    Higher scores `(k,)` should mean that it happened; several scores of the same events may be given by name.
+    Parameters
+    ----------
+    scores
+        `(k,)`: higher ones should mean that it happened. Several scores of the same events may be given by name.
+    happened
+        Whether it did, `(k,)`.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     named = scores if isinstance(scores, Mapping) else {"": scores}
     figure, axes = sheet(1, 1, 4.4, 4.4, style)

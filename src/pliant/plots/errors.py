@@ -26,10 +26,32 @@ _BESIDE = 6
 
 
 def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: Style = STYLE) -> Figure:
-    """Share of fits below each error, up to `limit`, for the errors `(k,)` of each label; best area first.
+    """Share of fits below each error, a curve for each label; the best area first.
 
     The area below the curve is a share of the whole; a fit has failed if its error is beyond the limit or not
-    finite. Without a limit, it is a round number that nine in ten fits of the best label stay below.
+    finite.
+
+    Parameters
+    ----------
+    errors
+        Errors over the size `(k,)`, by label.
+    limit
+        The largest error that is drawn; without one, a round number that nine in ten fits of the best label stay
+        below.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> figure = pliant.plots.plot_ced({"po-asy-gn": np.array([0.01, 0.02, 0.02, 0.05])}, limit=0.1)
+    >>> figure.savefig("errors.png")
+
     """
     if not errors or not all(len(some) for some in errors.values()):
         raise ValueError("there are no errors to draw: every label needs at least one.")
@@ -82,11 +104,29 @@ def ced_area(errors: Floats, limit: float) -> float:
 def plot_landmark_errors(
     mean: Floats, errors: Floats, worst: int = 10, style: Style = STYLE, *, names: Sequence[str] = ()
 ) -> Figure:
-    """Where fits are off: errors over the size `(k, v)` of k fits, on the mean shape `(v, 2)`.
+    """Where fits are off, on the mean shape.
 
-    A circle's radius is the mean error of its landmark, enlarged by a round factor that the title gives. The
-    `worst` landmarks, by their `names` or numbered from 0, are listed beside it, with the span of the middle half
-    of their errors.
+    A circle's radius is the mean error of its landmark, enlarged by a round factor that the title gives. The worst
+    landmarks are listed beside it, with the span of the middle half of their errors.
+
+    Parameters
+    ----------
+    mean
+        The mean shape, `(v, 2)`.
+    errors
+        Errors over the size of k fits, `(k, v)`.
+    worst
+        How many landmarks to list.
+    style
+        Colours and sizes.
+    names
+        Those of the v landmarks; they are numbered from 0 if not given.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     if errors.ndim != 2 or errors.shape[1] != len(mean):
         raise ValueError(f"{len(mean)} landmarks need errors (k, {len(mean)}), not {errors.shape}.")
@@ -216,10 +256,33 @@ def plot_best_median_worst(
     names: Sequence[str] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """A contact sheet of the fits `(v, 2)` with the smallest, the middle and the largest errors.
+    """A contact sheet of the fits with the smallest, the middle and the largest errors.
 
-    Without errors, they are computed from the truths `(v, 2)`, which are drawn as well if they are given. Only
-    the images that are drawn are read. An error that is not finite counts as the largest.
+    Only the images that are drawn are read.
+
+    Parameters
+    ----------
+    images
+        Files, samples, or arrays `(h, w)` or `(h, w, 3)`.
+    points
+        What was found in each, `(v, 2)`.
+    truths
+        What should have been found, `(v, 2)` each; it is drawn as well.
+    errors
+        Those of the fits; without them, they are computed from the truths. One that is not finite counts as the
+        largest.
+    count
+        How many fits in each of the three rows.
+    names
+        Those of the images, to be written above them.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     if errors is None and truths is None:
         raise ValueError("give the errors of the fits, or the truths to compute them from.")

@@ -26,9 +26,26 @@ def plot_starts(
     truths: Sequence[Floats] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """Starts `(v, 2)` of every image, a row for each and a column for each label, such as an amount of noise.
+    """Starts of every image, a row for each and a column for each label, such as an amount of noise.
 
-    Truths `(v, 2)` are drawn as well if they are given. All pictures of a row show the same part of the image.
+    All pictures of a row show the same part of the image.
+
+    Parameters
+    ----------
+    images
+        Files, samples, or arrays `(h, w)` or `(h, w, 3)`.
+    starts
+        A start `(v, 2)` for each image, by label.
+    truths
+        Landmarks `(v, 2)` of each image, drawn as well.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     if not starts or not len(images):
         raise ValueError("there are no starts to draw: give at least one image and one label.")
@@ -54,7 +71,23 @@ def plot_starts(
 
 
 def plot_sampling(frame: Frame, chosen: Mapping[str, Int32 | None], style: Style = STYLE) -> Figure:
-    """The pixels of a reference frame that are looked at: their numbers `(k,)` for each label; None is all."""
+    """The pixels of a reference frame that are looked at.
+
+    Parameters
+    ----------
+    frame
+        The reference frame, such as `model.levels[-1].motion.frame`.
+    chosen
+        Numbers of pixels `(k,)`, by label; None is all.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     if not chosen:
         raise ValueError("there is nothing to draw: give at least one label.")
     height, width = frame.shape
@@ -81,10 +114,30 @@ def plot_exemplars(
     columns: int = _WIDEST,
     style: Style = STYLE,
 ) -> Figure:
-    """Fits `(v, 2)` of each label, such as an algorithm, on their images; below each other for the same image.
+    """Fits of each label, such as an algorithm, on their images; below each other for the same image.
 
-    Truths `(v, 2)` are drawn as well if they are given, and `titles` stand above the pictures. The part of the
-    image about the truth, or else about the fits, is drawn.
+    The part of the image about the truth, or else about the fits, is drawn.
+
+    Parameters
+    ----------
+    images
+        Files, samples, or arrays `(h, w)` or `(h, w, 3)`.
+    points
+        What was found in each image, `(v, 2)`, by label.
+    truths
+        Landmarks `(v, 2)` of each image, drawn as well.
+    titles
+        What stands above each picture, by label.
+    columns
+        Most images in a row.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     if not points or not len(images):
         raise ValueError("there are no fits to draw: give at least one image and one label.")

@@ -25,6 +25,21 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
 
     The part of the image around the landmarks is drawn. The cost is there if the fit has a trace: that of each
     level, as a share of the cost at which the level began.
+
+    Parameters
+    ----------
+    result
+        What `pliant.fit` found.
+    image
+        What was fitted, `(h, w)` or `(h, w, 3)`.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     fitted = not result.reason
     panels = 1 + fitted + bool(result.trace)
@@ -54,7 +69,23 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
 
 
 def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style = STYLE) -> Figure:
-    """Images in two rows: above with the starts, below with the fits."""
+    """Images in two rows: above with the starts, below with the fits.
+
+    Parameters
+    ----------
+    fits
+        What `pliant.fit` found, a result for each image.
+    images
+        What was fitted, each `(h, w)` or `(h, w, 3)`.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     figure, axes = sheet(2, len(fits), style.cell * len(fits), 2.06 * style.cell, style)
     for (above, below), result, image in zip(axes.T, fits, images, strict=True):
         show(above, image, style)
@@ -65,7 +96,25 @@ def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style =
 
 
 def plot_iterations(result: FitResult, image: Image, frames: int = 6, style: Style = STYLE) -> Figure:
-    """The way from the start to the fit as a strip of at most `frames` images, more of them where it moves most."""
+    """The way from the start to the fit as a strip of images, more of them where it moves most.
+
+    Parameters
+    ----------
+    result
+        A fit with a trace.
+    image
+        What was fitted, `(h, w)` or `(h, w, 3)`.
+    frames
+        Most images in the strip.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     steps = iterations_of(result)
     chosen = _spread(np.array([points for _, points in steps]), frames)
     box = object_box(image, steps[0][1], steps[-1][1])
@@ -111,6 +160,21 @@ def plot_convergence(
 
     The cost is a share of that at which the level began. Levels stand one after another, each as long as the
     longest fit; a fit that ended earlier keeps its last value.
+
+    Parameters
+    ----------
+    fits
+        Fits with a trace, by label.
+    truths
+        Landmarks `(v, 2)` of each fit's image, the same for all labels.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     traced = {label: [fit for fit in some if fit.trace] for label, some in fits.items()}
     if not traced or not all(traced.values()):

@@ -21,7 +21,23 @@ if TYPE_CHECKING:
 
 
 def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STYLE) -> Figure:
-    """A contact sheet of images with their landmarks."""
+    """A contact sheet of images with their landmarks.
+
+    Parameters
+    ----------
+    samples
+        A data set, or some of its samples.
+    columns
+        Most images in a row.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     if not samples:
         raise ValueError("there are no samples to draw.")
     columns = min(columns, len(samples))
@@ -41,6 +57,23 @@ def plot_suspects(
     """A contact sheet of suspects, the worst first, each with its reason, and beside it what it repeats.
 
     Landmarks that stand out are drawn as the truth is elsewhere: larger, and in another colour and shape.
+
+    Parameters
+    ----------
+    dataset
+        What was checked.
+    suspects
+        What was found in it.
+    most
+        Most images that are drawn.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     by_name = {sample.name: sample for sample in dataset}
     panels: list[tuple[Sample, tuple[int, ...], str]] = []
@@ -75,9 +108,26 @@ def plot_overlay(
     contours: Sequence[Sequence[int]] = (),
     triangles: Int32 | None = None,
 ) -> Figure:
-    """Nothing but the image and the landmarks `(v, 2)` on it.
+    """Nothing but the image and the landmarks on it.
 
-    `contours` are runs of landmark numbers to be joined by lines, `triangles (t, 3)` is a mesh to draw below.
+    Parameters
+    ----------
+    image
+        `(h, w)` or `(h, w, 3)`.
+    points
+        `(v, 2)`.
+    style
+        Colours and sizes.
+    contours
+        Runs of landmark numbers to be joined by lines.
+    triangles
+        A mesh to draw below, `(t, 3)`.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     height, width = image.shape[:2]
     inches = 6 / max(height, width)
@@ -98,9 +148,28 @@ def plot_overlay(
 def plot_uncertainty(
     image: Image, points: Floats, covariance: Floats, deviations: float = 2.0, style: Style = STYLE
 ) -> Figure:
-    """Landmarks `(v, 2)` with ellipses of `deviations` standard deviations from their covariance `(v, 2, 2)`.
+    """Landmarks with ellipses that say how sure they are.
 
-    Both are in pixels of the image, of which the part around the landmarks is drawn.
+    The part of the image around the landmarks is drawn.
+
+    Parameters
+    ----------
+    image
+        `(h, w)` or `(h, w, 3)`.
+    points
+        `(v, 2)`, in pixels of the image.
+    covariance
+        `(v, 2, 2)`, in square pixels, such as `FitResult.covariance`.
+    deviations
+        How many standard deviations an ellipse reaches.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
     """
     if covariance.shape != (len(points), 2, 2):
         raise ValueError(f"{len(points)} points need a covariance (v, 2, 2), not {covariance.shape}.")

@@ -37,7 +37,23 @@ def plot_mean(model: Model, style: Style = STYLE) -> Figure:
 
 
 def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = STYLE) -> Figure:
-    """The leading modes of shape and of texture, each from -3 to +3 standard deviations."""
+    """The leading modes of shape and of texture, each from -3 to +3 standard deviations.
+
+    Parameters
+    ----------
+    model
+        What to draw.
+    shape, texture
+        Most modes of each.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     parts = [
         ("shape", shape, model.levels[-1].shape.eigenvalues, model.levels[-1].shape.total_variance),
         ("texture", texture, model.texture.pca.eigenvalues, model.texture.pca.total_variance),
@@ -67,7 +83,23 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = ST
 
 
 def plot_reconstructions(model: Model, samples: Sequence[Sample], style: Style = STYLE) -> Figure:
-    """Images in one row, and below each the texture model's nearest version of the object."""
+    """Images in one row, and below each the texture model's nearest version of the object.
+
+    Parameters
+    ----------
+    model
+        What draws them.
+    samples
+        Images with landmarks.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    Figure
+        A Matplotlib figure.
+
+    """
     figure, axes = sheet(2, len(samples), style.cell * len(samples), 2.06 * style.cell, style)
     for (above, below), sample in zip(axes.T, samples, strict=True):
         show(above, sample.image(), style)

@@ -35,12 +35,41 @@ def paint_overlay(
     crop: bool = False,
     longest: int | None = None,
 ) -> NDArray[np.uint8]:
-    """The image as `(h, w, 3)`, 8-bit RGB, with landmarks `(v, 2)`; those that are not known are left out.
+    """The image with landmarks painted into its pixels.
 
-    `contours` are runs of landmark numbers to be joined by lines, and `labels` v short texts, such as names, to be
-    written beside the landmarks. `crop` shows the part of the image around them alone. The picture is as large as
-    the image or that part, or has `longest` pixels along its longer side. Landmarks are as large as in
-    `plot_overlay`, but at most a fortieth of the object.
+    Landmarks are as large as in `plot_overlay`, but at most a fortieth of the object.
+
+    Parameters
+    ----------
+    image
+        `(h, w)` or `(h, w, 3)`.
+    points
+        `(v, 2)`; landmarks that are not known (nan) are left out.
+    style
+        Colours and sizes.
+    kind
+        "fit", "start" or "truth": the colour of the landmarks.
+    contours
+        Runs of landmark numbers to be joined by lines.
+    labels
+        v short texts, such as names, to be written beside the landmarks.
+    crop
+        Show the part of the image around the landmarks alone.
+    longest
+        Pixels along the longer side; as many as the image or that part has if not given.
+
+    Returns
+    -------
+    picture
+        `(h, w, 3)`, 8-bit RGB.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> image, points = pliant.synthetic.face(0, image_size=64)
+    >>> pliant.plots.paint_overlay(image, points, longest=128).shape
+    (128, 128, 3)
+
     """
     if len(labels) not in (0, len(points)):
         raise ValueError(f"{len(points)} landmarks need as many labels, not {len(labels)}.")
@@ -93,6 +122,14 @@ def write_overlay(
     """Paint the landmarks and write the picture as PNG or JPEG, by the name of the file.
 
     OpenCV compresses a PNG ten times as fast as Pillow, which would take as long as Matplotlib.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    image, points, style, labels, crop, longest
+        As in `paint_overlay`.
+
     """
     path = Path(path)
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):

@@ -77,8 +77,28 @@ def evaluation_page(
     """A page about the fits of each label (an algorithm, or "start") to the images of a subject.
 
     It has errors in numbers and as curves, the errors of each landmark, and the best, median and worst fits. What
-    is not given is left out, so that a label without points has no such pictures. `limit` is the error up to which
-    curves are drawn, and beyond which a fit has failed.
+    is not given is left out, so that a label without points has no such pictures.
+
+    Parameters
+    ----------
+    fits
+        Errors of k fits and what else is known about them, by label.
+    subject
+        What was fitted.
+    title, lead
+        What stands above, and a line below it.
+    settings
+        Names and values to be listed at the end.
+    limit
+        The error up to which curves are drawn, and beyond which a fit has failed.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    str
+        The content of an HTML file.
+
     """
     errors = {label: some.errors for label, some in fits.items()}
     bound = limit or round_limit(errors)

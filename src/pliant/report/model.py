@@ -9,7 +9,25 @@ from pliant.report.parts import Section, page, picture, table, value_table
 
 
 def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -> str:
-    """A page about what a model has learned, and from what."""
+    """A page about what a model has learned, and from what.
+
+    Parameters
+    ----------
+    model
+        What the page is about.
+    title
+        What stands above.
+    modes
+        Most modes of shape and of texture that are drawn.
+    style
+        Colours and sizes.
+
+    Returns
+    -------
+    str
+        The content of an HTML file.
+
+    """
     levels = [
         (
             f"{level.scale:g}",

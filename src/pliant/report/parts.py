@@ -28,7 +28,31 @@ class Section:
 
 
 def page(title: str, lead: str, sections: Iterable[Section]) -> str:
-    """A whole HTML page."""
+    """A whole HTML page in one file: pictures are in it, and nothing is fetched.
+
+    Parameters
+    ----------
+    title
+        What stands above.
+    lead
+        A line below the title.
+    sections
+        The parts of the page; from four on, there are links to them at the top.
+
+    Returns
+    -------
+    str
+        The content of the file.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> text = pliant.report.paragraph("Two people have annotated 400 images.")
+    >>> html = pliant.report.page("Faces", "What they are", [pliant.report.Section("Data", [text])])
+    >>> html.startswith("<!doctype html>")
+    True
+
+    """
     every = list(sections)
     body = "\n".join(
         f'<section id="part-{number}">\n<h2>{escape(section.title)}</h2>\n{chr(10).join(section.parts)}\n</section>'
@@ -48,6 +72,7 @@ def page(title: str, lead: str, sections: Iterable[Section]) -> str:
 
 
 def paragraph(text: str) -> Html:
+    """A paragraph of plain text."""
     return Html(f"<p>{escape(text)}</p>")
 
 
@@ -57,9 +82,22 @@ def commands(*lines: str) -> Html:
 
 
 def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) -> Html:
-    """A figure, or a PNG, GIF or SVG file's content; `vector` keeps a figure's lines sharp at any size.
+    """A picture that is kept in the page.
 
-    Figures with many images are smaller as pixels. The description is for those who cannot see it.
+    Parameters
+    ----------
+    drawn
+        A figure, or the content of a PNG, GIF or SVG file.
+    description
+        What it shows, for those who cannot see it.
+    vector
+        Keep a figure's lines sharp at any size. Figures with many images are smaller as pixels.
+
+    Returns
+    -------
+    Html
+        For a `Section`.
+
     """
     content = drawn if isinstance(drawn, bytes) else rendered(drawn, "svg" if vector else "png")
     kind = _MEDIA.get(content[:4])

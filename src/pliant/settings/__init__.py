@@ -67,8 +67,22 @@ class Training(Settings):
     Of `scales`, `shape_modes` and `appearance_modes`, the values are those of the levels from coarse to fine; one
     value alone is for all levels. Modes are a count (12), a share of the variance (0.75) or "all".
 
-    >>> Training(size=100, shape_modes=(3, 0.95)).shape_modes
+    Examples
+    --------
+    >>> import pliant
+    >>> settings = pliant.Training(size=100, shape_modes=(3, 0.95))
+    >>> settings.changed(features="igo").shape_modes
     (3, 0.95)
+    >>> pliant.Training(size=3)
+    Traceback (most recent call last):
+    ValueError: size=3: it must be a number of pixels from 8 to 2000.
+
+    Settings are written to a file, and read back.
+
+    >>> settings.save("settings.toml")
+    >>> pliant.Training.load("settings.toml") == settings
+    True
+
     """
 
     TABLE: ClassVar[str] = "train"
@@ -106,7 +120,7 @@ class Training(Settings):
     triangles: tuple[tuple[int, ...], ...] | None = setting(
         None,
         optional(numbers_of_landmarks(3, "rows of three landmark numbers, from 0")),
-        "Text file with three landmark numbers a line, from 0; otherwise the mean shape is triangulated.",
+        "Rows of three landmark numbers each, from 0; otherwise the mean shape is triangulated.",
     )
     mirror: bool | tuple[tuple[int, ...], ...] = setting(
         False,
@@ -164,7 +178,15 @@ class Training(Settings):
 
 @dataclass(frozen=True)
 class Stopping(Settings):
-    """When to stop, beside the number of iterations."""
+    """When to stop, beside the number of iterations; a part of `Fitting`.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.Fitting(stopping=pliant.Stopping(tolerance=0.1, patience=3)).stopping.patience
+    3
+
+    """
 
     tolerance: float = setting(
         0.01, number(0), "A fit has converged when no landmark moves farther, in pixels of the level."
@@ -182,7 +204,15 @@ class Stopping(Settings):
 
 @dataclass(frozen=True)
 class Finding(Settings):
-    """Where fits begin in images that nobody has annotated; `find_starts` takes it."""
+    """Where fits begin in images that nobody has annotated; `find_starts` takes it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.Finding(start="scan", tries=3).to_dict()
+    {'start': 'scan', 'tries': 3, 'every_box': False, 'seed': 0}
+
+    """
 
     start: str = setting(
         "auto",
@@ -211,8 +241,16 @@ class Finding(Settings):
 class Fitting(Finding):
     """How images are fitted; `fit` and `evaluate` take it.
 
-    >>> Fitting(algorithm="po-asy-gn", iterations=20).iterations
+    Examples
+    --------
+    >>> import pliant
+    >>> settings = pliant.Fitting(algorithm="po-asy-gn", iterations=20)
+    >>> settings.iterations
     (20,)
+    >>> model = pliant.load("faces.pliant")
+    >>> pliant.fit(model, "new.jpg", "centre", settings).algorithm
+    'po-asy-gn'
+
     """
 
     TABLE: ClassVar[str] = "fit"
@@ -250,7 +288,15 @@ class Fitting(Finding):
 
 @dataclass(frozen=True)
 class Evaluating(Settings):
-    """What fits are judged from; `evaluate` takes it beside the settings of the fits."""
+    """What fits are judged from; `evaluate` takes it beside the settings of the fits.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.Evaluating(noise=0.1, points="interior49").starts
+    3
+
+    """
 
     TABLE: ClassVar[str] = "evaluate"
 
@@ -274,10 +320,17 @@ class Evaluating(Settings):
 
 @dataclass(frozen=True)
 class Limits(Settings):
-    """When a fit is not believed while it is tracked.
+    """When a fit is not believed while it is tracked; a part of `Tracking`.
 
     At a restart, a mismatch is also compared with those of the last `memory` frames that were believed; after as
     many lost frames these count no more, so that the object may come back in another light.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.Tracking(limits=pliant.Limits(mismatch=0.9)).limits.mismatch
+    0.9
+
     """
 
     mismatch: float = setting(0.7, number(0), "Not believed above this mismatch of image and model.")
@@ -299,7 +352,15 @@ class Limits(Settings):
 
 @dataclass(frozen=True)
 class Tracking(Finding):
-    """How an object is followed through a video; `track` takes it."""
+    """How an object is followed through a video; `track` takes it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.Tracking(look_every=5).changed(iterations=6).look_every
+    5
+
+    """
 
     TABLE: ClassVar[str] = "track"
 

@@ -7,7 +7,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from difflib import get_close_matches
+from inspect import cleandoc, get_annotations, getdoc
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, ClassVar, Self, TypeVar
 
 from pliant.settings.kinds import ALL, Kind
@@ -22,17 +24,24 @@ def setting(default: Value, kind: Kind, help: str) -> Value:
 
 @dataclass(frozen=True)
 class Settings:
-    """What all settings share: checks, changes, and a plain form for JSON and TOML."""
+    """What all settings share: checks, changes, and a plain form for JSON and TOML.
+
+    The docstring of a subclass gets a section Parameters, made of what its settings were declared with.
+    """
 
     TABLE: ClassVar[str] = ""
     """The table of a TOML file that has these settings, if there is one."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__doc__ = _documented(cls)
 
     def __post_init__(self) -> None:
         for one in fields(self):
             object.__setattr__(self, one.name, _checked(one, getattr(self, one.name)))
 
     def changed(self, **changes: Any) -> Self:
-        """The same settings but for some, given by their names."""
+        """The same settings but for some, given by their names; a TypeError says which name is wrong."""
         known = {one.name for one in fields(self)}
         for name in changes:
             if name not in known:
@@ -40,7 +49,11 @@ class Settings:
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values that JSON and TOML have; those of settings within settings have the name of both."""
+        """Plain values by name, as JSON and TOML have them.
+
+        Settings within settings have the name of both (`stopping_tolerance`). What is None is written "none", and
+        left out if that is its default.
+        """
         return {
             name: _plain(value)
             for name, value, default in _leaves(self)
@@ -49,9 +62,21 @@ class Settings:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], *, ignore_unknown: bool = False) -> Self:
-        """The settings that `to_dict` was made of; what is missing has its default.
+        """The settings that `to_dict` was made of.
 
-        Names of pliant 0.1 are known. Others are refused, or left out with `ignore_unknown`.
+        Parameters
+        ----------
+        plain
+            Plain values by name, with hyphens or underscores; what is missing has its default. Names of pliant 0.1
+            are known.
+        ignore_unknown
+            Leave out names that there are not; otherwise a ValueError says which it is.
+
+        Returns
+        -------
+        Settings
+            Of the class that was asked, checked.
+
         """
         given: dict[str, Any] = {}
         nested: dict[str, dict[str, Any]] = {}
@@ -75,7 +100,8 @@ class Settings:
     def load(cls, path: Path | str) -> Self:
         """The settings in a TOML file, such as the one that `pliant train` writes beside a model.
 
-        They stand in the table that is named after the command; what else the command keeps there is left out.
+        They stand in the table that is named after the command; what else the command keeps there is left out. A
+        ValueError says what is wrong with the file.
         """
         table = read_table(Path(path), cls.TABLE)
         known = {name for name, _, _ in _leaves(cls())}
@@ -134,6 +160,32 @@ def _leaves(settings: Settings) -> Iterator[tuple[str, Any, Any]]:
     defaults = {name: value for name, value, _, _ in options(type(settings)())}
     for name, value, _, _ in options(settings):
         yield name, value, defaults[name]
+
+
+def _documented(cls: type[Settings]) -> str:
+    """The docstring of settings with a section about each of them, before the examples."""
+    # The class is no dataclass yet: what it inherits are fields, and what is its own are attributes.
+    declared = {one.name: (one.type, one) for one in fields(cls)}
+    for name, kind in get_annotations(cls).items():
+        if isinstance(one := vars(cls).get(name), Field):
+            declared[name] = kind, one
+    lines = ["Parameters", "----------"]
+    for name, (kind, one) in declared.items():
+        lines += _described(name, str(kind), one)
+    text, heading, examples = cleandoc(cls.__doc__ or "").partition("Examples\n--------\n")
+    return "\n".join([text.rstrip(), "", *lines, "", heading + examples]).rstrip() + "\n"
+
+
+def _described(name: str, kind: str, one: Field[Any]) -> list[str]:
+    """What NumPy's style has for a parameter: a line with its type and default, and its help below."""
+    if "kind" not in one.metadata:
+        within: Any = one.default_factory
+        default, help = f"{within.__name__}()", (getdoc(within) or "").partition("\n")[0]
+    else:
+        default, help = repr(one.default), one.metadata["help"]
+        if choices := one.metadata["kind"].choices:
+            kind = f"{{{', '.join(map(repr, choices))}}}{' or None' if kind.endswith('None') else ''}"
+    return [f"{name} : {kind}, default {default}", *(f"    {line}" for line in wrap(help, 90))]
 
 
 def _checked(one: Field[Any], value: Any) -> Any:

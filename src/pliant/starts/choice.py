@@ -59,6 +59,17 @@ def find_starts(model: Model, settings: Finding | str | None = None, **changes: 
     function
         From an image to starts `(k, v, 2)`, or to one box `(4,)`; a ValueError says why there is none.
 
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> find = pliant.find_starts(model, "placement", tries=3)
+    >>> starts = find(pliant.read_image("new.jpg"))
+    >>> starts.shape
+    (3, 68, 2)
+    >>> pliant.fit(model, "new.jpg", starts).points.shape
+    (68, 2)
+
     """
     if isinstance(settings, str):
         settings = Finding(start=settings)

@@ -13,7 +13,29 @@ from pliant.synthetic.portrait import face
 
 
 def faces(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
-    """`count` annotated faces, made when they are asked for; another seed gives other faces."""
+    """Annotated faces as a data set; each is drawn whenever it is asked for.
+
+    Parameters
+    ----------
+    count
+        How many.
+    seed
+        Another seed gives other faces.
+    image_size
+        Width and height of the images, in pixels.
+
+    Returns
+    -------
+    Dataset
+        Samples with 68 landmarks each, in the iBUG order.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.synthetic.faces(12, seed=1, image_size=64)
+    Dataset(12 samples, synthetic faces, seed 1)
+
+    """
     samples = [
         Sample(
             _name(index), partial(_image, index, seed, image_size), partial(_points, index, seed, image_size)
@@ -30,7 +52,18 @@ def write_faces(
     image_size: int = 256,
     advance: Callable[[], None] = lambda: None,
 ) -> None:
-    """Write `face-0000.jpg`, `face-0000.pts` and so on; faces of an earlier call are replaced."""
+    """Write annotated faces into a folder: `face-0000.jpg`, `face-0000.pts` and so on.
+
+    Parameters
+    ----------
+    folder
+        It is made if it is not there; faces of an earlier call are replaced.
+    count, seed, image_size
+        As in `faces`.
+    advance
+        It is called after each face.
+
+    """
     from PIL import Image as PIL
 
     folder = Path(folder)

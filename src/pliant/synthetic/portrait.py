@@ -27,10 +27,30 @@ _TONES = 8192
 
 
 def face(index: int, seed: int = 0, image_size: int = 256) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """One annotated face: RGB image (image_size, image_size, 3) and its 68 points (68, 2).
+    """One annotated face, drawn at random.
 
-    Points are (x, y), 0-based, with pixel centres at integers, in the iBUG order. The same index and seed
-    give the same face at every `image_size`.
+    Parameters
+    ----------
+    index
+        Which face.
+    seed
+        Another seed gives other faces. The same index and seed give the same face at every `image_size`.
+    image_size
+        Width and height, in pixels.
+
+    Returns
+    -------
+    image, points
+        RGB `(image_size, image_size, 3)`, 8-bit, and `(68, 2)`: x and y, 0-based, with pixel centres at integers,
+        in the iBUG order.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> image, points = pliant.synthetic.face(3, image_size=64)
+    >>> image.shape, points.shape
+    ((64, 64, 3), (68, 2))
+
     """
     rng = np.random.default_rng([seed, index])
     identity, expression, pose = draw_identity(rng), draw_expression(rng), draw_pose(rng)

@@ -72,10 +72,40 @@ def calibrate(
 ) -> Model:
     """The same model, with the confidence that its fits deserve.
 
-    `dataset` is what the model was trained on. Parts of it are held out, models of the rest are trained with the
-    same settings and fitted to up to `images` held-out images, from four random starts each. Samples of one group
-    are held out together. What is learned holds for every
-    algorithm, because the evidence does not depend on it.
+    Parts of the data are held out, and models of the rest are trained with the same settings and fitted to the
+    held-out images, from four random starts each. Samples of one group are held out together. `train` does this
+    unless it is told not to.
+
+    Parameters
+    ----------
+    model
+        What to calibrate.
+    dataset
+        What it was trained on: samples, or a folder or file to load them from. There are at least ten.
+    images
+        Most held-out images to fit.
+    algorithm
+        What fits them. What is learned holds for every algorithm, because the evidence does not depend on it.
+    seed
+        Another seed holds out other samples and draws other starts.
+    jobs, progress
+        As in `train`.
+
+    Returns
+    -------
+    Model
+        `FitResult.confidence` and `covariance` of its fits mean what they say.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")
+    >>> model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
+    >>> model = pliant.calibrate(model, faces, images=10, progress=False)
+    >>> found = pliant.fit(model, faces[0], faces[0].points() + 1)
+    >>> 0 < found.confidence(0.05) < 1, found.covariance.shape
+    (True, (68, 2, 2))
+
     """
     dataset = as_dataset(dataset)
     if len(dataset) < FEWEST:

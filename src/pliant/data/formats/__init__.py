@@ -78,8 +78,29 @@ def read_annotations(
 ) -> list[Annotation]:
     """All annotations in a file of any known format.
 
-    `format` names one (`tps`, or `tps:height-1` for a variant) where the content is not to decide; `images` is the
-    folder of the images that the file names, if it is not the file's own.
+    Parameters
+    ----------
+    path
+        The file. Its content says what format it has.
+    format
+        The name of a format (`tps`, or `tps:height-1` for a variant) where the content is not to decide.
+    images
+        The folder of the images that the file names, if it is not the file's own. It is looked at where a format
+        counts in shares of an image, or from its lower edge.
+
+    Returns
+    -------
+    list of Annotation
+        One for each object, with the name of its `image` and its `points (v, 2)`: x and y, 0-based, pixel centres
+        at integers, whatever the file has; nan where a landmark is missing.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> annotations = pliant.read_annotations("labels.xml")
+    >>> annotations[0].image, annotations[0].points.shape
+    ('photographs/face-0000.jpg', (68, 2))
+
     """
     return read_annotations_with(Path(path), format, sizes_of_images(Path(path), images))
 
@@ -139,7 +160,30 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:
-    """Write annotations in the format that is named, or else the one that the file's ending stands for."""
+    """Write annotations in the format that is named, or else the one that the file's ending stands for.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    annotations
+        One for each object, as `read_annotations` and `Sample.annotation` give them.
+    format
+        The name of a format; the ending decides if it is not given (`.xml` is dlib's).
+
+    Returns
+    -------
+    None
+        A ValueError says what the format cannot hold.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.write_annotations("labels.csv", pliant.read_annotations("labels.xml"))
+    >>> len(pliant.read_annotations("labels.csv"))
+    12
+
+    """
     module, convention = find_format(format or format_for_ending(Path(path)))
     if convention.needs_size:
         for annotation in annotations:
@@ -152,7 +196,27 @@ def write_annotations(path: Path | str, annotations: Sequence[Annotation], forma
 
 
 def read_landmarks(path: Path | str, format: str = "") -> Float64:
-    """Landmarks `(v, 2)` of a file that has those of one object."""
+    """The landmarks in a file that has those of one object.
+
+    Parameters
+    ----------
+    path
+        The file. Its content says what format it has.
+    format
+        The name of a format, as in `read_annotations`, where the content is not to decide.
+
+    Returns
+    -------
+    points
+        `(v, 2)`: x and y, 0-based, pixel centres at integers, whatever the file has; nan where one is missing.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.read_landmarks("photographs/face-0000.pts").shape
+    (68, 2)
+
+    """
     annotations = read_annotations(path, format)
     if len(annotations) != 1:
         raise ValueError(
@@ -163,7 +227,30 @@ def read_landmarks(path: Path | str, format: str = "") -> Float64:
 
 
 def write_landmarks(path: Path | str, points: Floats, format: str = "") -> None:
-    """Write the landmarks `(v, 2)` of one object in the format that is named, or that the ending stands for."""
+    """Write the landmarks of one object in the format that is named, or that the ending stands for.
+
+    Parameters
+    ----------
+    path
+        The file to write.
+    points
+        `(v, 2)`: x and y, 0-based, pixel centres at integers; nan where one is missing.
+    format
+        The name of a format; the ending decides if it is not given.
+
+    Returns
+    -------
+    None
+        A ValueError says what the format cannot hold.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.write_landmarks("square.pts", np.array([[0, 0], [9, 0], [9, 9], [0, 9]]))
+    >>> pliant.read_landmarks("square.pts")[2]
+    array([9., 9.])
+
+    """
     import numpy as np
 
     write_annotations(path, [Annotation("", np.asarray(points, dtype=np.float64))], format)
