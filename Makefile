@@ -31,7 +31,7 @@ test: $(READY)   ## run the tests
 	$(BIN)/python -m pytest -m 'not slow'
 
 test-slow: $(READY)  ## run the proofs that take minutes
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow || test $$? -eq 5  # 5: there are none
 
 lint: $(READY)   ## check style, formatting and types
 	$(BIN)/ruff check .

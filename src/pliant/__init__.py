@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pliant.version import __version__
 
 if TYPE_CHECKING:
+    from pliant import bulk as bulk
     from pliant import data as data
     from pliant import evaluation as evaluation
     from pliant import experiments as experiments
@@ -117,6 +118,7 @@ _NAMES = {
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 
 _ROOMS = (
+    "bulk",
     "data",
     "evaluation",
     "experiments",

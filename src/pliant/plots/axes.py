@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 Box = tuple[int, int, int, int]
 """Left, top, right and bottom of a part of an image; the last two are one beyond it."""
 
+POINTS = 72
+"""Points of an inch."""
+
+OVER_THE_EDGE: dict[str, Any] = {"clip_on": False, "in_layout": False}
+"""For markers on the edge. They ask for no room: Matplotlib would give some to a line without points."""
+
 
 class Picture(Figure):
     """A figure that shows text as it is, and that notebooks show by themselves.
@@ -150,3 +156,15 @@ def legend_below(figure: Figure, axis: Any, style: Style) -> None:
         frameon=False,
         markerscale=2,
     )
+
+
+def open_marker(marker: str, colour: str, style: Style, size: float = 1.0) -> dict[str, Any]:
+    """How a marker looks that others can be seen through, `size` as large as text."""
+    return {
+        "linestyle": "none",
+        "marker": marker,
+        "markersize": size * style.font,
+        "markerfacecolor": "none",
+        "markeredgecolor": colour,
+        "markeredgewidth": 1.3,
+    }

@@ -1,4 +1,4 @@
-"""How algorithms and settings compare: iteration by iteration, over one setting, over two, and in one list."""
+"""How algorithms and settings compare: iteration by iteration, over one setting, and over two."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from pliant.appearance.tones import brightness
 from pliant.arrays import Float64, Floats
-from pliant.plots.axes import dress, sheet
+from pliant.plots.axes import OVER_THE_EDGE, POINTS, dress, open_marker, sheet
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
@@ -22,10 +22,6 @@ _BESIDE = 6
 """With more curves than this, their legend stands beside the plot."""
 _ACROSS = 3
 """So many small axes stand in a row at most."""
-_POINTS = 72
-"""Points of an inch."""
-_OVER_THE_EDGE: dict[str, Any] = {"clip_on": False, "in_layout": False}
-"""For markers on the edge. They ask for no room: Matplotlib would give some to a line without points."""
 
 
 def plot_courses(
@@ -161,7 +157,7 @@ def plot_shares(
     handles = [
         Line2D([], [], label=f"below {bound:g}", **style.curve(number)) for number, bound in enumerate(bounds)
     ]
-    handles.append(Line2D([], [], label="largest share", **_open("o", "0.3", style)))
+    handles.append(Line2D([], [], label="largest share", **open_marker("o", "0.3", style)))
     figure.legend(
         handles=handles,
         loc="outside upper center",
@@ -180,11 +176,11 @@ def _draw_share(
     look = style.curve(number)
     if band is not None:
         axis.fill_between(setting, *band.T, color=look["color"], alpha=0.18, linewidth=0)
-    axis.plot(setting, share, **_OVER_THE_EDGE, **look)
+    axis.plot(setting, share, **OVER_THE_EDGE, **look)
     if np.isfinite(share).any():
         best = np.nanargmax(share)
-        marker = _open(look["marker"], look["color"], style)
-        axis.plot(setting[best], share[best], **marker, **_OVER_THE_EDGE, zorder=4)
+        marker = open_marker(look["marker"], look["color"], style)
+        axis.plot(setting[best], share[best], **marker, **OVER_THE_EDGE, zorder=4)
 
 
 def plot_grids(
@@ -219,12 +215,12 @@ def plot_grids(
         raise ValueError("there are no shares to draw: give at least one label, one row and one column.")
     tables = {label: _shares(label, grid, (len(rows), len(columns))) for label, grid in grids.items()}
     down, across = _rows_and_columns(len(tables))
-    letter = 0.6 * style.font / _POINTS
+    letter = 0.6 * style.font / POINTS
     cell = max(0.45, letter * (1 + max(len(name) for name in columns)))
     side = letter * max(len(name) for name in rows)
     width = across * max(cell * len(columns) + 0.1, letter * max(len(label) for label in tables)) + side + 1.2
-    tall = max(0.28, 2 * style.font / _POINTS)
-    height = down * (tall * len(rows) + 2.5 * style.font / _POINTS) + 0.6
+    tall = max(0.28, 2 * style.font / POINTS)
+    height = down * (tall * len(rows) + 2.5 * style.font / POINTS) + 0.6
     figure, axes = sheet(down, across, width, height, style)
     for place, (axis, (label, table)) in enumerate(zip(axes.flat, tables.items(), strict=False)):
         mesh = axis.pcolormesh(
@@ -256,145 +252,6 @@ def plot_grids(
     return figure
 
 
-def plot_intervals(
-    values: Mapping[str, tuple[float, float, float]],
-    *,
-    x: str,
-    reference: Mapping[str, float] | None = None,
-    reference_name: str = "",
-    groups: Sequence[Sequence[str]] | None = None,
-    limit: float | None = None,
-    style: Style = STYLE,
-) -> Figure:
-    """A value with its 95 % interval for each label, from the top down.
-
-    Parameters
-    ----------
-    values
-        The value and the ends of its interval, (value, low, high), by label.
-    x
-        What the value is called.
-    reference
-        Other values of some labels, drawn as diamonds; those of labels that are not drawn are left out.
-    reference_name
-        What these are called.
-    groups
-        Labels that belong together; there is a space between groups.
-    limit
-        What lies beyond it or is not finite is an arrow at the edge, with the number beside it.
-    style
-        Colours and sizes.
-
-    Returns
-    -------
-    Figure
-        A Matplotlib figure.
-
-    """
-    groups = groups or [list(values)]
-    labels = _labels_of(groups, values)
-    table = _floats([values[label] for label in labels])
-    known = _floats([(reference or {}).get(label, -np.inf) for label in labels])
-    numbers = np.append(table, known)
-    numbers = numbers[np.isfinite(numbers)]
-    start = 1.05 * numbers.min(initial=0)
-    if limit is None:
-        limit = 1.05 * numbers.max(initial=0) or float(start == 0)
-    heights = np.arange(len(labels)) + 0.6 * np.repeat(
-        np.arange(len(groups)), [len(group) for group in groups]
-    )
-
-    row = 1.55 * style.font / _POINTS
-    figure, axes = sheet(1, 1, 6.4, row * (heights[-1] + 1) + 0.95, style)
-    axis = axes[0, 0]
-    name = reference_name or "reference"
-    handles = [_draw_measured(axis, heights, table, limit, style)]
-    reached = _draw_reference(axis, heights, known, limit, name, style)
-    handles += [reached] if (known > -np.inf).any() else []
-    _write_beyond(axis, heights, table[:, 0], known, limit, name, style)
-    dress(axis, style, x=x)
-    axis.set_yticks(heights, labels)
-    axis.tick_params(axis="y", length=0)
-    axis.set(xlim=(start, limit), ylim=(heights[-1] + 0.7, -0.7))
-    figure.legend(handles=handles, loc="outside upper center", ncols=2, fontsize=style.font, frameon=False)
-    return figure
-
-
-def _labels_of(
-    groups: Sequence[Sequence[str]], values: Mapping[str, tuple[float, float, float]]
-) -> list[str]:
-    """The labels of all groups in their order, if there are values for them and they are what values are."""
-    if not values:
-        raise ValueError("there are no values to draw: give at least one label.")
-    for label, triple in values.items():
-        if np.shape(triple) != (3,) or triple[1] > triple[2]:
-            raise ValueError(
-                f"{label}: give a value and the ends of its interval, low before high, not {triple}."
-            )
-    labels = [label for group in groups for label in group]
-    if sorted(labels) != sorted(values):
-        odd = set(labels) ^ set(values) or {label for label in labels if labels.count(label) > 1}
-        raise ValueError(f"every label must be in one group, and these are not: {', '.join(sorted(odd))}.")
-    return labels
-
-
-_ARROW: dict[str, Any] = {"linestyle": "none", "marker": ">", "zorder": 3, **_OVER_THE_EDGE}
-"""At the edge, for what lies beyond it."""
-
-
-def _draw_measured(axis: Axes, heights: Float64, table: Float64, limit: float, style: Style) -> Line2D:
-    """Values and intervals `(k, 3)` at their heights `(k,)`, and how a legend shows them."""
-    value, low, high = table.T
-    inside = np.isfinite(value) & (value <= limit)
-    colour, large = style.curves[0], 0.55 * style.font
-    axis.hlines(heights, low, np.minimum(high, limit), color="0.55", linewidth=3, zorder=2)
-    axis.plot(value[inside], heights[inside], "o", color=colour, markersize=large, zorder=3)
-    # An interval that goes on beyond the edge ends in an arrow as well, without a number.
-    out = ~inside | (high > limit)
-    axis.plot(np.full(out.sum(), limit), heights[out], color=colour, markersize=0.7 * style.font, **_ARROW)
-    return Line2D(
-        [0, 1],
-        [0, 0],
-        color="0.55",
-        linewidth=3,
-        marker="o",
-        markerfacecolor=colour,
-        markeredgecolor=colour,
-        markersize=large,
-        label="measured, with its 95 % interval",
-    )
-
-
-def _draw_reference(
-    axis: Axes, heights: Float64, known: Float64, limit: float, name: str, style: Style
-) -> Line2D:
-    """Values of a reference `(k,)`, -inf where there is none, and how a legend shows them."""
-    diamond = _open("D", style.curves[1], style, 0.75)
-    drawn, far = np.isfinite(known) & (known <= limit), known > limit
-    axis.plot(known[drawn], heights[drawn], **diamond, zorder=4)
-    axis.plot(np.full(far.sum(), limit), heights[far], **{**diamond, **_ARROW})
-    return Line2D([], [], label=name, **diamond)
-
-
-def _write_beyond(
-    axis: Axes, heights: Float64, value: Float64, known: Float64, limit: float, name: str, style: Style
-) -> None:
-    """The numbers of what lies beyond the edge, beside its arrows."""
-    for height, measured, reached in zip(heights, value, known, strict=True):
-        words = [] if np.isfinite(measured) and measured <= limit else [f"{measured:.3g}"]
-        words += [f"{name} {reached:.3g}"] if reached > limit else []
-        if words:
-            axis.annotate(
-                ", ".join(words),
-                (limit, height),
-                xytext=(0.7 * style.font, 0),
-                textcoords="offset points",
-                va="center",
-                fontsize=0.9 * style.font,
-                annotation_clip=False,
-            )
-
-
 def _floats(values: ArrayLike) -> Float64:
     return np.asarray(values, dtype=np.float64)
 
@@ -423,18 +280,6 @@ def _finish(figure: Figure, axes: Any, count: int, x: str, y: str, style: Style)
     figure.supylabel(y, fontsize=style.font)
     for axis in axes.flat[count:]:
         axis.remove()
-
-
-def _open(marker: str, colour: str, style: Style, size: float = 1.0) -> dict[str, Any]:
-    """How a marker looks that others can be seen through, `size` as large as text."""
-    return {
-        "linestyle": "none",
-        "marker": marker,
-        "markersize": size * style.font,
-        "markerfacecolor": "none",
-        "markeredgecolor": colour,
-        "markeredgewidth": 1.3,
-    }
 
 
 def _is_dark(colour: tuple[float, ...]) -> bool:

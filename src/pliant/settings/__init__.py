@@ -157,7 +157,7 @@ class Training(Settings):
         "Gigabytes for samples; beyond that they are streamed.",
     )
     licence: str = setting("", text(), "A note on the data's licence, kept in the file.")
-    seed: int = setting(0, whole(0), "Another seed draws other numbers.")
+    seed: int = setting(0, whole(0), "Another seed holds out other samples.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -234,7 +234,7 @@ class Finding(Settings):
         optional(choice("placement", "scan", "centre")),
         "What to do where the detector finds nothing; else the image fails.",
     )
-    seed: int = setting(0, whole(0), "Another seed draws other numbers.")
+    seed: int = setting(0, whole(0), "Another seed draws other starts.")
 
 
 @dataclass(frozen=True)
