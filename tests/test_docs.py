@@ -187,7 +187,7 @@ def test_functions_of_rooms_say_what_they_take_and_give(name, world, tmp_path, m
 
 SETTINGS = [
     pliant.Training,
-    pliant.Finding,
+    pliant.Starting,
     pliant.Fitting,
     pliant.Evaluating,
     pliant.Tracking,

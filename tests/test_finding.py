@@ -14,7 +14,7 @@ from pliant.bulk.prepare import starts_by_name
 from pliant.data.annotation import Annotation
 from pliant.metrics import normalised_error, point_subset
 from pliant.model import load
-from pliant.settings import WAYS, Finding, Fitting
+from pliant.settings import WAYS, Fitting, Starting
 from pliant.shape import align, shape_size
 from pliant.starts.choice import (
     chosen_way,
@@ -309,9 +309,9 @@ class TestStartsByName:
             starts_by_name(model, Fitting(), tmp_path / "boxes.xml")
 
     def test_auto_says_what_it_is(self, model):
-        assert described_way(model, Finding()).startswith("detector, chosen by auto (starting error 0.0")
-        assert described_way(model, Finding(start="scan")) == "scan"
-        assert described_way(replace(model, placements=()), Finding()) == "scan, chosen by auto"
+        assert described_way(model, Starting()).startswith("detector, chosen by auto (starting error 0.0")
+        assert described_way(model, Starting(start="scan")) == "scan"
+        assert described_way(replace(model, placements=()), Starting()) == "scan, chosen by auto"
 
     def test_reasons_name_the_image(self, model):
         with pytest.raises(ValueError, match="dot.png: 3 x 2 pixels are too few"):

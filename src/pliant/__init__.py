@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pliant.fitting.result import FitResult
     from pliant.fitting.status import Status
     from pliant.model import Model, load
-    from pliant.settings import Evaluating, Finding, Fitting, Limits, Stopping, Tracking, Training
+    from pliant.settings import Evaluating, Fitting, Limits, Starting, Stopping, Tracking, Training
     from pliant.starts.choice import find_starts
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
@@ -94,7 +94,7 @@ _NAMES = {
     ),
     "pliant.settings": (
         "Evaluating",
-        "Finding",
+        "Starting",
         "Fitting",
         "Limits",
         "Stopping",
@@ -141,7 +141,6 @@ __all__ = [
     "Dataset",
     "Dense",
     "Evaluating",
-    "Finding",
     "FitResult",
     "Fitting",
     "Forward",
@@ -156,6 +155,7 @@ __all__ = [
     "ProjectOut",
     "Sample",
     "Schur",
+    "Starting",
     "Status",
     "Stopping",
     "Tracking",

@@ -6,7 +6,6 @@ in one table.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any, TypeVar
 from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial
 from pliant.settings import Fitting, Training
 from pliant.settings.declaring import Settings as Declared
-from pliant.settings.declaring import as_named_now, options
+from pliant.settings.declaring import as_named_now, options, read_table
 
 TABLE = "experiment"
 
@@ -107,15 +106,7 @@ def _known(values: Training | Fitting | Declared) -> set[str]:
 
 def read_file(path: Path, known: Mapping[str, type[Settings]]) -> dict[str, Any]:
     """The table [experiment] of a TOML file, with a table in it for each experiment that differs."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"{path}: this is not a TOML file ({error}).") from None
-    table = content.get(TABLE)
-    if not isinstance(table, dict) or not table:
-        raise ValueError(f"{path}: there is no table [{TABLE}] in this file.")
+    table = read_table(path, TABLE)
     shared = {key: value for key, value in table.items() if not isinstance(value, dict)}
     _check_keys(f"{path}: [{TABLE}]", shared, Settings)
     for name, own in table.items():

@@ -203,13 +203,13 @@ class Stopping(Settings):
 
 
 @dataclass(frozen=True)
-class Finding(Settings):
+class Starting(Settings):
     """Where fits begin in images that nobody has annotated; `find_starts` takes it.
 
     Examples
     --------
     >>> import pliant
-    >>> pliant.Finding(start="scan", tries=3).to_dict()
+    >>> pliant.Starting(start="scan", tries=3).to_dict()
     {'start': 'scan', 'tries': 3, 'every_box': False, 'seed': 0}
 
     """
@@ -238,7 +238,7 @@ class Finding(Settings):
 
 
 @dataclass(frozen=True)
-class Fitting(Finding):
+class Fitting(Starting):
     """How images are fitted; `fit` and `evaluate` take it.
 
     Examples
@@ -351,7 +351,7 @@ class Limits(Settings):
 
 
 @dataclass(frozen=True)
-class Tracking(Finding):
+class Tracking(Starting):
     """How an object is followed through a video; `track` takes it.
 
     Examples

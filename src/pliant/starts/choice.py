@@ -10,7 +10,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Image
 from pliant.model import Model
-from pliant.settings import Detector, Finding
+from pliant.settings import Detector, Starting
 from pliant.starts.boxes import centre_box
 from pliant.starts.detectors import (
     DETECTORS,
@@ -38,7 +38,7 @@ FindStarts = Callable[[Image], Float64]
 """From an image to starts `(k, v, 2)` or one box `(4,)`; a ValueError says why there is none."""
 
 
-def find_starts(model: Model, settings: Finding | str | None = None, **changes: Any) -> FindStarts:
+def find_starts(model: Model, settings: Starting | str | None = None, **changes: Any) -> FindStarts:
     """A function that finds the starts in an image.
 
     Parameters
@@ -47,7 +47,7 @@ def find_starts(model: Model, settings: Finding | str | None = None, **changes: 
         What to look for. `auto` is the detector that it learned about, else the placement in its training images if
         that is much the same in all, else a scan.
     settings
-        How to look, `Finding()` if not given; a text is a way to start. Of the `tries`, the first is the most
+        How to look, `Starting()` if not given; a text is a way to start. Of the `tries`, the first is the most
         likely start, and the others are drawn about it by the learned spread, from `seed`; a scan gives its best
         finds. docs/starts.md has what more and fewer are worth. `detector` is the one that the model was trained
         with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the largest.
@@ -72,8 +72,8 @@ def find_starts(model: Model, settings: Finding | str | None = None, **changes: 
 
     """
     if isinstance(settings, str):
-        settings = Finding(start=settings)
-    settings = (settings or Finding()).changed(**changes)
+        settings = Starting(start=settings)
+    settings = (settings or Starting()).changed(**changes)
     if settings.start == "landmarks":
         raise ValueError("start=landmarks: these are not looked for in an image; give them as starts.")
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
@@ -104,7 +104,7 @@ def chosen_way(model: Model, detector: str | Detector | None = None) -> str:
     return "placement" if usual is not None and usual.error_90 < RELIABLE else "scan"
 
 
-def described_way(model: Model, settings: Finding) -> str:
+def described_way(model: Model, settings: Starting) -> str:
     """Where fits begin, in words: what `auto` stands for is said."""
     if settings.start != "auto":
         return settings.start
@@ -115,7 +115,7 @@ def described_way(model: Model, settings: Finding) -> str:
     return f"{way}, chosen by auto (starting error {known.error:.3f} in training, {known.error_90:.3f} for 9 of 10)"
 
 
-def _find(model: Model, way: str, settings: Finding) -> FindStarts:
+def _find(model: Model, way: str, settings: Starting) -> FindStarts:
     tries, mean = settings.tries, model.levels[-1].shape.mean
     # The first is not moved. The others are the same for all images: one fit must not depend on another.
     moves = np.zeros((tries, 4))
