@@ -109,7 +109,6 @@ class Training(Settings):
         _MODES,
         "Modes of appearance a level: counts (12), shares of the variance (0.75), or all.",
     )
-    texture_modes: Modes = setting(0.95, modes(), "Modes of the texture that models are drawn with.")
     features: str = setting("dsift", text("a name"), "intensity, normalized, gradient, igo or dsift.")
     colour: bool = setting(
         False,
