@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from pliant.settings.declaring import Settings, setting, shown
 from pliant.settings.kinds import (
-    ALL,
+    MODES,
     Kind,
     choice,
     flag,
@@ -47,10 +47,7 @@ Detector = Callable[["Image"], "Floats"]
 
 Value = TypeVar("Value")
 
-_MODES = several(
-    modes(),
-    f"a count of modes (12), a share of the variance below 1 (0.75) or '{ALL}', one each or one for all",
-)
+_MODES = several(modes(), f"{MODES}, one each or one for all")
 _PAIRS = numbers_of_landmarks(2, "true, false, or pairs of landmark numbers, from 0")
 _DETECTOR = optional(
     Kind(lambda value: value if callable(value) else text("a name or a function").check(value))

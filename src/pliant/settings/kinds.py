@@ -15,6 +15,8 @@ from typing import Any
 ALL = "all"
 """As many modes as there are."""
 
+MODES = f"a count of modes (12), a share of the variance below 1 (0.75) or '{ALL}'"
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -124,7 +126,7 @@ def modes() -> Kind:
         if isinstance(value, str) and value.endswith("%") and _is_number(share := _parsed(value[:-1])):
             value = share / 100
         if not _is_number(value) or not 0 < value < 1:
-            raise ValueError("no modes")
+            raise ValueError(f"it must be {MODES}.")
         return float(value)
 
     return Kind(check, _parsed, "<modes>")
