@@ -119,7 +119,29 @@ def evaluation_page(
 def evaluation_report(
     done: Evaluation, dataset: Dataset, model: Model, title: str, source: str, settings: Mapping[str, object]
 ) -> str:
-    """The page about an evaluation of a model on a data set, which people call `source`."""
+    """The page about an evaluation of a model, as HTML that stands alone.
+
+    Parameters
+    ----------
+    done
+        What `evaluate` gave.
+    dataset
+        What was evaluated; the pictures are of its samples.
+    model
+        What was fitted.
+    title
+        The page's.
+    source
+        What people call the data set.
+    settings
+        What to list below, by name.
+
+    Returns
+    -------
+    str
+        The text of the page.
+
+    """
     samples = {sample.name: sample for sample in dataset}
     milliseconds = {row["algorithm"]: row["ms"] for row in done.rows}
     fits, shown = {}, []
