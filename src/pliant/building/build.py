@@ -50,8 +50,9 @@ def checked_samples(
 ) -> Validated:
     """The samples that a model can be made of.
 
-    Every image is decoded for it. As many as fit into a quarter of `memory_gb` are kept with their samples, so that
-    they are decoded once for all that follows; larger sets are read again from their files.
+    Every image is decoded for it. If all of them fit into a quarter of `memory_gb`, they stay with their samples,
+    so that they are decoded once for all that follows. Otherwise each is read again when it is needed: to keep some
+    of them would take memory and hardly save time.
     """
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))
@@ -65,6 +66,9 @@ def checked_samples(
         )
     if len(valid.dataset) < 2:
         raise ValueError(f"a model needs at least two usable samples, and there are {len(valid.dataset)}.")
+    if any(sample.decoded is None for sample in valid.dataset):
+        forgotten = tuple(replace(sample) for sample in valid.dataset)
+        valid = replace(valid, dataset=Dataset(forgotten, valid.dataset.source))
     return valid
 
 
@@ -73,7 +77,8 @@ def model_of(
 ) -> Model:
     """A model of samples that were checked.
 
-    Their vectors are kept in at most `memory_gb` gigabytes: if they do not fit, principal components are streamed.
+    Their vectors are kept in what decoded images leave of `memory_gb` gigabytes: if they do not fit, principal
+    components are streamed.
     """
     feature = _feature(settings)
     workers = jobs or cores()
@@ -135,7 +140,11 @@ def _components(
     settings: Training, sampling: Sampling, seen: Validated, workers: int, bar: Progress
 ) -> tuple[list[PCA], PCA, bool]:
     """Principal components of the levels' features and of the texture, and whether they are exact."""
-    collected = _accumulators(sampling.dimensions, len(seen.dataset), settings.memory_gb)
+    images = {
+        id(sample.decoded): sample.decoded.nbytes for sample in seen.dataset if sample.decoded is not None
+    }
+    left = settings.memory_gb - sum(images.values()) / 1e9
+    collected = _accumulators(sampling.dimensions, len(seen.dataset), left)
     step = bar.start("sampling images", len(seen.dataset))
     for vectors in all_vectors(sampling, seen, workers):
         for accumulator, vector in zip(collected, vectors, strict=True):

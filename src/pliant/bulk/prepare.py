@@ -54,7 +54,8 @@ def prepare(
     loaded = load(model)
     if written.get("flag_below") is not None and loaded.confidence is None:
         raise ValueError(
-            f"flag_below={written['flag_below']}: {model} knows no confidence: train it again, with confidence=True."
+            f"flag_below={written['flag_below']}: {model} knows no confidence: train it again, with "
+            "confidence=True."
         )
     where = starts_by_name(loaded, settings, boxes)
     fitter = make_fitter(loaded, settings, jobs=jobs, trace=False)
