@@ -33,7 +33,7 @@ from pliant.version import __version__
 
 _TEXTURE_VARIANCE = 0.95
 
-_FOR_IMAGES = 0.25
+_FOR_IMAGES = 0.1
 """The share of the memory for samples that decoded images may take beside their vectors."""
 
 
@@ -50,7 +50,7 @@ def checked_samples(
 ) -> Validated:
     """The samples that a model can be made of.
 
-    Every image is decoded for it. If all of them fit into a quarter of `memory_gb`, they stay with their samples,
+    Every image is decoded for it. If all of them fit into a tenth of `memory_gb`, they stay with their samples,
     so that they are decoded once for all that follows. Otherwise each is read again when it is needed: to keep some
     of them would take memory and hardly save time.
     """
