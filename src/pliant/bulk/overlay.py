@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Image
 from pliant.plots import paint_overlay
+from pliant.plots.painter import paint_caption
 from pliant.plots.style import STYLE
 from pliant.tracking import TrackedFrame
 
@@ -84,17 +85,6 @@ def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
 
 def _picture(number: int, image: Image, record: TrackedFrame, labels: Sequence[str]) -> NDArray[Any]:
     """The frame as OpenCV has it, blue first, with the landmarks and what happened."""
-    import cv2
-
     style = replace(STYLE, fit=_COLOURS[record.event])
-    canvas = np.ascontiguousarray(
-        paint_overlay(image, record.result.points, style, labels=labels)[:, :, ::-1]
-    )
-    colour = tuple(int(style.fit[k : k + 2], 16) for k in (5, 3, 1))
-    scale = max(canvas.shape[0] / 600, 0.45)
-    thick = max(1, round(1.5 * scale))
-    for ink, width in (((0, 0, 0), thick + 2), (colour, thick)):
-        place = (round(12 * scale), round(28 * scale))
-        text = f"{number}  {record.event}"
-        cv2.putText(canvas, text, place, cv2.FONT_HERSHEY_SIMPLEX, scale, ink, width, cv2.LINE_AA)
-    return canvas
+    picture = paint_overlay(image, record.result.points, style, labels=labels)
+    return np.ascontiguousarray(paint_caption(picture, f"{number}  {record.event}", style.fit)[:, :, ::-1])
