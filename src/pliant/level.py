@@ -17,6 +17,7 @@ class Level(Concise):
     The mean of `shape` is the set of vertices of `motion.frame`, so that zero parameters are the
     identity warp. `appearance` is over vectors of f · c values: pixels in the frame's order, the
     channels of a pixel side by side. With `colour`, features are those of the image in colour.
+    An object that is seen `upright` stands in every view as the mean does, however it is turned in the image.
     `basis_slopes (m, n, m)` are products of its components with the derivatives of its components by the
     warp, which take a second to compute: None if they are not known. They belong to this very level:
     `dataclasses.replace` forgets them.
@@ -29,6 +30,7 @@ class Level(Concise):
     channels: int
     appearance: PCA
     colour: bool = False
+    upright: bool = False
     basis_slopes: Float32 | None = field(default=None, init=False)
 
     def with_basis_slopes(self, values: Float32) -> Level:

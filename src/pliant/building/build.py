@@ -133,7 +133,7 @@ def _sampling(settings: Training, shape: ShapeModel, feature: Feature, channels:
     )
     small = min(1.0, LARGEST_TEXTURE / settings.size)
     drawn = PiecewiseAffine(blank_level(shape, small, mesh, "piecewise-affine").motion.frame)
-    return Sampling(blanks, feature, settings.colour, drawn, channels)
+    return Sampling(blanks, feature, settings.colour, drawn, channels, settings.upright)
 
 
 def _components(
@@ -175,6 +175,7 @@ def _levels(
             sampling.feature.channels,
             appearance,
             settings.colour,
+            settings.upright,
         )
         if isinstance(level.motion, PiecewiseAffine):
             level = level.with_basis_slopes(basis_slopes(level, workers))

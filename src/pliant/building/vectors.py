@@ -12,7 +12,7 @@ import numpy as np
 from pliant.appearance.features import Feature
 from pliant.appearance.interpolation import bilinear
 from pliant.appearance.texture import sample_texture
-from pliant.appearance.view import feature_view, scale_to_frame
+from pliant.appearance.view import angle_to_frame, feature_view, scale_to_frame
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Sample
 from pliant.data.validation import Validated
@@ -33,13 +33,17 @@ class Blank:
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is taken from every image: features at the levels, and a texture of so many channels to draw."""
+    """What is taken from every image: features at the levels, and a texture of so many channels to draw.
+
+    Views are turned for the object to stand in them as the mean does, if it is to be seen `upright`.
+    """
 
     blanks: tuple[Blank, ...]
     feature: Feature
     colour: bool
     drawn: PiecewiseAffine
     channels: int
+    upright: bool
 
     @property
     def dimensions(self) -> list[int]:
@@ -53,7 +57,8 @@ class Sampling:
         vectors = []
         for blank in self.blanks:
             scale = scale_to_frame(blank.shape.mean, points)
-            seen = feature_view(image, points, scale, self.feature, colour=self.colour)
+            angle = angle_to_frame(blank.shape.mean, points) if self.upright else 0.0
+            seen = feature_view(image, points, scale, self.feature, colour=self.colour, angle=angle)
             vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
         vectors.append(sample_texture(image, points, self.drawn, self.channels))
         return vectors

@@ -15,6 +15,7 @@ PAPER = Training(
     shape_modes=(3, 12),
     appearance_modes=(0.75,),
     features="dsift",
+    upright=False,
     motion="piecewise-affine",
     mirror=False,
     detector=None,
@@ -109,7 +110,8 @@ def trial_from(plain: Mapping[str, Any]) -> Trial:
             **plain,
             "test": test,
             "sets": Sets(**{**sets, "sources": tuple(sets["sources"])}),
-            "training": Training.from_dict(plain["training"]),
+            # Trials that are older than turned views had none.
+            "training": Training.from_dict({"upright": False, **plain["training"]}),
             "fitting": Fitting.from_dict(plain["fitting"]),
         }
     )

@@ -15,6 +15,7 @@ from pliant.appearance.features import find_feature
 from pliant.appearance.subspace import Subspace, restrict
 from pliant.appearance.view import (
     View,
+    angle_to_frame,
     feature_view,
     scale_to_frame,
     unlike,
@@ -220,7 +221,7 @@ class Fitter:
         """What speaks for each fit, where it ended."""
         evidence, spread = gather(problem.kernel, level, subspace, [view.pixels for view in views], p)
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
-            state.evidence, state.covariance = evidence[k], spread[k] / view.scale**2
+            state.evidence, state.covariance = evidence[k], view.spread_to_image(spread[k])
             if self.model.confidence is not None:
                 size, angle = (
                     float(shape_size(state.points)),
@@ -259,7 +260,8 @@ class Fitter:
 
         def look(image: Image, shape: Float64) -> View:
             scale = scale_to_frame(level.shape.mean, shape)
-            return feature_view(image, shape, scale, feature, margin, colour=level.colour)
+            angle = angle_to_frame(level.shape.mean, shape) if level.upright else 0.0
+            return feature_view(image, shape, scale, feature, margin, colour=level.colour, angle=angle)
 
         return [look(image, shape) for image, shape in zip(images, points, strict=True)]
 

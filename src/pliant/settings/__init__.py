@@ -113,6 +113,12 @@ class Training(Settings):
         "Let features see colour, in as many channels: for objects that colour tells from their surroundings "
         "(gradient, igo, dsift).",
     )
+    upright: bool = setting(
+        True,
+        flag(),
+        "See the object as upright as the mean shape, however it is turned in an image; without, features keep the "
+        "image's axes, as in the paper.",
+    )
     motion: str = setting("piecewise-affine", choice(*MOTION_MODELS), "How pixels move with the landmarks.")
     triangles: tuple[tuple[int, ...], ...] | None = setting(
         None,
