@@ -36,8 +36,8 @@ RELIABLE = 0.15
 It matters where nobody can say whether a fit is to be trusted. Otherwise the placement is tried in any case.
 """
 
-_SUSPECTS = 20
-"""Objects that a scan may suspect in an image."""
+_SUSPECTS, _PATIENCE = 20, 4
+"""Objects that a scan may suspect in an image, and how many of them in a row may be none: docs/starts.md."""
 
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
@@ -52,11 +52,16 @@ ValueError says why there is none."""
 
 @dataclass(frozen=True)
 class Way:
-    """A way of finding where fits begin; `several` says whether it may find more than one object."""
+    """A way of finding where fits begin.
+
+    `several` says whether it may find more than one object. After `patience` fits in a row that are not trusted,
+    the rest of what it suspects is given up.
+    """
 
     name: str
     find: FindObjects
     several: bool = False
+    patience: int | None = None
 
 
 @dataclass(frozen=True)
@@ -164,7 +169,8 @@ def _way(model: Model, name: str, settings: Starting) -> Way:
     find = _find(model, name, settings)
     if name == "detector" and settings.fallback is not None:
         find = _either(find, _find(model, settings.fallback, settings))
-    return Way(name, _looked_at(find), several=name in ("detector", "scan"))
+    patience = _PATIENCE if name == "scan" else None
+    return Way(name, _looked_at(find), several=name in ("detector", "scan"), patience=patience)
 
 
 def _either(find: Callable[[Image], Any], otherwise: Callable[[Image], Any]) -> Callable[[Image], Any]:
