@@ -18,17 +18,14 @@ from pliant.starts.detectors import (
     detected,
     find_detector,
 )
+from pliant.starts.found import NothingFound
 from pliant.starts.placement import (
     IMAGE,
     Placement,
     image_box,
     placed,
 )
-from pliant.starts.scan import (
-    NothingFound,
-    make_object_search,
-    make_scan,
-)
+from pliant.starts.scan import make_object_search, make_scan
 
 RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md.
@@ -113,11 +110,11 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
     if chosen == "scan":
         # The best finds in all of the image compete, wherever they are.
-        find: FindStarts = make_scan(model, settings.tries)
+        find: FindStarts = make_scan(model, settings.tries, settings.any_rotation)
     else:
         find = partial(_first, _find(model, chosen, settings))
     if chosen == "detector" and settings.fallback is not None:
-        find = _either(find, find_starts(model, settings.fallback, tries=settings.tries, seed=settings.seed))
+        find = _either(find, find_starts(model, settings, start=settings.fallback, fallback=None))
     return _looked_at(find)
 
 
@@ -211,7 +208,7 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     if way == "centre":
         return lambda image: [centre_box(image)]
     if way == "scan":
-        look = make_object_search(model, _SUSPECTS, tries)
+        look = make_object_search(model, _SUSPECTS, tries, settings.any_rotation)
         return lambda image: [*look(image)]
     if way == "placement":
         usual = _known(model, IMAGE)
