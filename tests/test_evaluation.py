@@ -19,7 +19,6 @@ from pliant.data.validation import SamplesLeftOut
 from pliant.evaluation import evaluate
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_fit, plot_overlay
-from pliant.settings import DEFAULT_ALGORITHM
 from pliant.starts.noise import perturbed
 from pliant.synthetic import write_faces
 from test_cli import run
@@ -228,7 +227,7 @@ class TestRecords:
         assert rows[1]["pixels"] == pytest.approx(done.rows[1]["pixels"])
 
     def test_ways_have_names(self, model, dataset):
-        assert evaluate(model, dataset[:2], **{**FEW, "start": "centre"}).rows[1]["ms"] > 0
+        assert evaluate(model, dataset[:2], start="centre", **FOUND).rows[1]["ms"] > 0
         with pytest.raises(ValueError, match="start=nowhere: it must be auto"):
             evaluate(model, dataset[:2], start="nowhere", **FOUND)
 
@@ -313,10 +312,9 @@ class TestEvaluateCommand:
         assert sentence in done.stderr
 
 
-def test_commands_have_the_library_s_algorithm():
-    """It is written out there, so that --help need not import the fitter."""
+def test_commands_leave_the_algorithm_to_the_model():
     for command in (fit_command, evaluate_command):
-        assert inspect.signature(command).parameters["algorithm"].default == DEFAULT_ALGORITHM
+        assert inspect.signature(command).parameters["algorithm"].default is None
 
 
 class TestPlots:
@@ -349,4 +347,4 @@ def test_dry_run_says_what_would_be_done(file, folder, command):
     noise = ("--start", "noise", "--algorithm", "po-asy-gn,po-inv-gn")
     said = command("evaluate", file, folder, "--dry-run", *noise).out
     assert said.startswith("would fit ")
-    assert "annotated images with po-asy-gn, po-inv-gn, 3 starts each" in said
+    assert "annotated objects with po-asy-gn, po-inv-gn, 3 starts each" in said

@@ -134,7 +134,7 @@ class TestChain:
         good = sample.points() + 1
         ways = (
             self.way("none", asked=asked),
-            self.way("wrong", good - 22, asked=asked),
+            self.way("wrong", 0.35 * good, asked=asked),
             self.way("right", good, asked=asked),
             self.way("last", good, asked=asked),
         )

@@ -23,7 +23,7 @@ from pliant.cli.options import (
     with_settings,
 )
 from pliant.cli.starts import announce_detector
-from pliant.settings import DEFAULT_ALGORITHM, Evaluating, Fitting
+from pliant.settings import Evaluating, Fitting
 from pliant.terminal import console, say
 
 if TYPE_CHECKING:
@@ -43,8 +43,11 @@ def evaluate(
     format: From = "",
     part: Part = None,
     algorithm: Annotated[
-        str, typer.Option(help="Algorithms with commas between them, or 'all' for the paper's 31.")
-    ] = DEFAULT_ALGORITHM,
+        str | None,
+        typer.Option(
+            help="Algorithms with commas between them, or 'all' for the paper's 31; the model's own if not given."
+        ),
+    ] = None,
     evaluating: Evaluating,
     fitting: Fitting,
     output: Annotated[
@@ -92,7 +95,10 @@ def evaluate(
         check_target("--report", report, (".html", ".htm"))
     searching = evaluating.start != "noise"
     every = [entry.name for entry in pliant.catalogue()]
-    names = every if algorithm == "all" else [name.strip() for name in algorithm.split(",") if name.strip()]
+    names = None
+    if algorithm is not None:
+        given = [name.strip() for name in algorithm.split(",") if name.strip()]
+        names = every if algorithm == "all" else given
     loaded = pliant.load(model)
     if evaluating.start in ("auto", "detector"):
         announce_detector(fitting.detector)
@@ -103,7 +109,8 @@ def evaluate(
     if dry_run:
         annotated = sum(sample.points_source is not None for sample in dataset)
         each = f"start: {evaluating.start}" if searching else f"{evaluating.starts} starts each"
-        say(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
+        listed = ", ".join(names) if names else "the model's own algorithm"
+        say(f"would fit {annotated} annotated objects with {listed}, {each}")
         return
     with warnings_said():
         done = pliant.evaluate(
