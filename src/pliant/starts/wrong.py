@@ -10,6 +10,7 @@ from pliant.arrays import Float64, Image
 from pliant.model import Model
 from pliant.shape import Similarity, align, shape_size
 from pliant.starts.filtering import search, turns_of
+from pliant.starts.filters import ObjectFilter
 from pliant.starts.found import separated
 
 _LOWEST, _FINDS = -1.0, 100
@@ -22,9 +23,14 @@ _KINDS = 3
 
 
 def wrong_starts(
-    model: Model, image: Image, truth: Float64, number: int, rng: np.random.Generator
+    model: Model,
+    found: ObjectFilter | None,
+    image: Image,
+    truth: Float64,
+    number: int,
+    rng: np.random.Generator,
 ) -> list[Float64]:
-    """Two starts `(v, 2)` that are not on the object at `truth (v, 2)`: the filter's best mistake, and another.
+    """Starts `(v, 2)` that are not on the object at `truth (v, 2)`: the filter's best mistake, and another.
 
     The other is of another size at any place, turned by a quarter or half a circle, or over the edge of the image,
     in turns, by the `number` of the image.
@@ -44,15 +50,13 @@ def wrong_starts(
         edge = 0.07 * size if rng.uniform() < 0.5 else width - 1 - 0.07 * size
         place = complex(edge, rng.uniform(0.2, 0.8) * height)
         other = _placed(mean, place, size, angle)
-    mistake = _best_mistake(model, image, truth)
+    mistake = None if found is None else _best_mistake(found, image, truth)
     return [other] if mistake is None else [mistake, other]
 
 
-def _best_mistake(model: Model, image: Image, truth: Float64) -> Float64 | None:
+def _best_mistake(found: ObjectFilter, image: Image, truth: Float64) -> Float64 | None:
     """What the filter takes for an object though it is none."""
-    if model.object_filter is None:
-        return None
-    _, shapes = search(model.object_filter, image, turns_of(model.object_filter), _LOWEST, _FINDS)
+    _, shapes = search(found, image, turns_of(found), _LOWEST, _FINDS)
     size, middle = float(shape_size(truth)), truth.mean(axis=0)
     for [shape] in separated(shapes, _FINDS, 1):
         off = np.linalg.norm(shape.mean(axis=0) - middle) > _OFF * size

@@ -29,6 +29,7 @@ from pliant.settings import DEFAULT_ALGORITHM
 from pliant.shape import align, shape_size
 from pliant.shape.symmetry import asymmetry
 from pliant.starts.boxes import from_box
+from pliant.starts.filters import ObjectFilter
 from pliant.starts.noise import perturbed
 from pliant.starts.placement import LOST
 from pliant.starts.wrong import wrong_starts
@@ -140,9 +141,9 @@ def calibrate(
     with Progress(progress) as bar:
         advance = bar.start("held-out images", images)
         for rest, held in parts:
-            partial = replace(_trained_like(model, rest, jobs), object_filter=model.object_filter)
+            partial = _trained_like(model, rest, jobs)
             some = held[: -(-images // len(parts))]
-            judged += _judge(partial, some, lopsided, algorithm, seed, jobs, advance)
+            judged += _judge(partial, some, model.object_filter, lopsided, algorithm, seed, jobs, advance)
     if sum(one.near for one in judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
@@ -164,6 +165,7 @@ def _trained_like(model: Model, dataset: Dataset, jobs: int | None) -> Model:
 def _judge(
     model: Model,
     held: Dataset,
+    found: ObjectFilter | None,
     lopsided: bool,
     algorithm: str,
     seed: int,
@@ -186,7 +188,7 @@ def _judge(
                 expected.append((truth, True))
                 yield image, perturbed(model, truth, noise, np.random.default_rng([seed, number, k]))
             rng = np.random.default_rng([seed, number, len(NOISES)])
-            for start in wrong_starts(model, image, truth, number, rng):
+            for start in wrong_starts(model, found, image, truth, number, rng):
                 expected.append((truth, False))
                 yield image, start
             if lopsided and number % _MIRRORED == 0:

@@ -47,7 +47,7 @@ class Evidence(NamedTuple):
 def predictors(evidence: Evidence) -> Float64:
     """The numbers `(5,)` that the regressions see: logarithms of what is an energy, and the shape's distance.
 
-    Regressions of pliant 0.1 see the first four.
+    Regressions of older models see the first four.
     """
     tiny = 1e-9
     energies = np.log(np.maximum([evidence.outside, evidence.explained, evidence.sharpness], tiny))
@@ -59,8 +59,8 @@ class Confidence(Concise):
     """What was learned from `fits` held-out fits; k is the number of predictors, j that of bounds.
 
     `centre (k,)` and `scale (k,)` standardise the predictors, `weights (j, k)` and `offsets (j,)` belong to the
-    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size. `object_weights (k + 1,)`, of which
-    the last is an offset, tell whether there is an object; models of pliant 0.1 take that for granted: None.
+    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size. `object_weights (k + 1,)`, an
+    offset the last of them, tell whether there is an object; older models take that for granted, and have None.
     """
 
     fits: int
