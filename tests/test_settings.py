@@ -162,6 +162,7 @@ class TestCommands:
         assert (
             in_flags("give skip_invalid=True, or format=csv", names) == "give --skip-invalid, or --from csv"
         )
+        assert in_flags("skip_invalid=True cannot", names) == "--skip-invalid cannot"
         assert (
             in_flags("s3://bucket/tries=3/a.png: gone; other=3", names)
             == "s3://bucket/tries=3/a.png: gone; other=3"
