@@ -126,7 +126,7 @@ def in_flags(sentence: str, names: Mapping[str, str]) -> str:
             return match[0]
         return names[name] if true else f"{names[name]} "
 
-    return re.sub(r"(?<![\w/.=-])([a-z]\w*)=(True\b)?(?=\S|$)", flag, sentence)
+    return re.sub(r"(?<![\w/.=-])([a-z]\w*)=(?:(True\b)|(?=\S|$))", flag, sentence)
 
 
 _flags: dict[str, str] = {}
