@@ -91,6 +91,11 @@ class Model(Concise):
         """Pixels that the object measures (mean of height and width) at scale 1."""
         return float(shape_size(self.levels[-1].shape.mean)) / self.levels[-1].scale
 
+    @property
+    def faces_both_ways(self) -> bool:
+        """Whether the object may be mirrored in an image, so that fits try both ways."""
+        return self.settings.facing == "both"
+
     def save(self, path: Path | str) -> None:
         """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all."""
         store.save(self, Path(path))

@@ -18,6 +18,7 @@ PAPER = Training(
     upright=False,
     motion="piecewise-affine",
     mirror=False,
+    facing="as-is",
     detector=None,
     confidence=False,
 )
@@ -110,8 +111,8 @@ def trial_from(plain: Mapping[str, Any]) -> Trial:
             **plain,
             "test": test,
             "sets": Sets(**{**sets, "sources": tuple(sets["sources"])}),
-            # Trials that are older than turned views had none.
-            "training": Training.from_dict({"upright": False, **plain["training"]}),
+            # Trials that are older than these settings were without.
+            "training": Training.from_dict({"upright": False, "facing": "as-is", **plain["training"]}),
             "fitting": Fitting.from_dict(plain["fitting"]),
         }
     )

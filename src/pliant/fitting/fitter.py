@@ -29,13 +29,16 @@ from pliant.fitting.loop import (
     iterate,
 )
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
-from pliant.fitting.result import FitResult, LevelTrace, failed
+from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
 from pliant.settings import Fitting
 from pliant.shape import align, shape_size
+from pliant.shape.facing import flipped
 from pliant.starts.candidates import (
+    both_ways,
+    faces_other_way,
     inside,
     resembling,
     share_outside,
@@ -52,10 +55,11 @@ _MARGIN = 0.3
 
 @dataclass
 class _State:
-    """One image on its way from coarse to fine."""
+    """One image on its way from coarse to fine, or its mirror image if the object faces the other way there."""
 
     image: Image
     start: Float64
+    mirrored: bool = False
     status: Status | None = None
     iterations: int = 0
     cost: float = float("nan")
@@ -139,7 +143,7 @@ class Fitter:
         for number, (image, start) in enumerate(zip(images, starts, strict=True)):
             candidates: list[Float64] = []
             try:
-                candidates = start_candidates(self.model, start)
+                candidates = both_ways(self.model, start_candidates(self.model, start))
                 usable.append((number, image, resembling(self.model, inside(candidates, image), image)))
             except ValueError as error:
                 results[number] = failed(self.model, name, candidates[0] if candidates else None, str(error))
@@ -156,7 +160,8 @@ class Fitter:
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
         groups = [
-            [_State(image, start) for start in several] for image, several in zip(images, starts, strict=True)
+            [self._begun(image, start) for start in several]
+            for image, several in zip(images, starts, strict=True)
         ]
         for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
             for state in chain.from_iterable(groups):
@@ -172,8 +177,13 @@ class Fitter:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several starts goes on. Hardly anything is lost by that: docs/starts.md.
-            groups = [[min(group, key=_badness)] for group in groups]
-        return [self._result(state) for [state] in groups]
+            groups = [_best_of_each_facing(group) for group in groups]
+        return [self._result(min(group, key=_badness)) for group in groups]
+
+    def _begun(self, image: Image, start: Float64) -> _State:
+        if not faces_other_way(self.model, start):
+            return _State(image, start)
+        return _State(image[:, ::-1], flipped(start, image.shape[1]), mirrored=True)
 
     def _one_level(
         self,
@@ -232,6 +242,10 @@ class Fitter:
                 )
 
     def _result(self, state: _State) -> FitResult:
+        result = self._result_there(state)
+        return as_in_the_image(result, state.image.shape[1]) if state.mirrored else result
+
+    def _result_there(self, state: _State) -> FitResult:
         finest = self.model.levels[-1]
         unknown = np.full(finest.appearance.modes, np.nan)
         return FitResult(
@@ -294,6 +308,12 @@ def _badness(state: _State) -> tuple[bool, float]:
     finite = bool(np.isfinite(state.rank))
     well = finite and state.status is not None and state.status.ok
     return not well, state.rank if finite else np.inf
+
+
+def _best_of_each_facing(group: list[_State]) -> list[_State]:
+    """A small object is much like its mirror image: which way it faces is seen at the finest level alone."""
+    facings = [[state for state in group if state.mirrored is mirrored] for mirrored in (False, True)]
+    return [min(alike, key=_badness) for alike in facings if alike]
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from pliant.arrays import Concise, Float32, Float64
 from pliant.fitting.status import Status
 from pliant.inputs import ImageSource, read
 from pliant.model import Model
+from pliant.shape.facing import flipped
 from pliant.trust.confidence import (
     DEFAULT_BOUND,
     Evidence,
@@ -57,6 +58,9 @@ class FitResult(Concise):
     covariance
         `(v, 2, 2)`: where the landmarks may be, in square pixels of the image, if the model was calibrated; without
         that, it is Gauss-Newton's alone, too sure by far.
+    mirrored
+        Whether the object faces the other way than the model does. Landmarks are those of the image all the same;
+        the parameters are those of its mirror image.
 
     Examples
     --------
@@ -86,6 +90,7 @@ class FitResult(Concise):
     trace: tuple[LevelTrace, ...]
     evidence: Evidence | None = None
     covariance: Float64 | None = None
+    mirrored: bool = False
 
     def __repr__(self) -> str:
         if self.status is Status.FAILED:
@@ -122,7 +127,10 @@ class FitResult(Concise):
 
         `image` is the one that was fitted: a file, a sample, or an array `(h, w)` or `(h, w, 3)`.
         """
-        return self.model.reconstruct(read(image), self.points)
+        picture = read(image)
+        if not self.mirrored:
+            return self.model.reconstruct(picture, self.points)
+        return self.model.reconstruct(picture[:, ::-1], flipped(self.points, picture.shape[1]))[:, ::-1]
 
     def plot(self, image: ImageSource) -> Figure:
         """A figure of the start, the fit, the reconstruction, and the cost at every iteration.
@@ -152,4 +160,17 @@ def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> 
         shape_parameters=np.full(model.levels[-1].shape.parameters, np.nan),
         appearance_parameters=np.full(model.levels[-1].appearance.modes, np.nan),
         trace=(),
+    )
+
+
+def as_in_the_image(result: FitResult, width: int) -> FitResult:
+    """A fit to the mirror image of an image that is `width` wide, as it is in the image."""
+    across = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    return replace(
+        result,
+        start=flipped(result.start, width),
+        points=flipped(result.points, width),
+        trace=tuple(replace(level, points=flipped(level.points, width)) for level in result.trace),
+        covariance=None if result.covariance is None else result.covariance * across,
+        mirrored=True,
     )
