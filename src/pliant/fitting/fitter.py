@@ -163,7 +163,8 @@ class Fitter:
             [self._begun(image, start) for start in several]
             for image, several in zip(images, starts, strict=True)
         ]
-        for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
+        levels = list(zip(self.prepared, self.iterations, strict=True))
+        for number, ((level, subspace, problem), limit) in enumerate(levels):
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -177,7 +178,12 @@ class Fitter:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several starts goes on. Hardly anything is lost by that: docs/starts.md.
-            groups = [_best_of_each_facing(group) for group in groups]
+            # Which way the object faces is decided before the finest level, which takes most of the time.
+            deciding = number >= len(levels) - 2
+            groups = [
+                [min(some, key=_badness) for some in ([group] if deciding else _by_facing(group))]
+                for group in groups
+            ]
         return [self._result(min(group, key=_badness)) for group in groups]
 
     def _begun(self, image: Image, start: Float64) -> _State:
@@ -310,10 +316,10 @@ def _badness(state: _State) -> tuple[bool, float]:
     return not well, state.rank if finite else np.inf
 
 
-def _best_of_each_facing(group: list[_State]) -> list[_State]:
-    """A small object is much like its mirror image: which way it faces is seen at the finest level alone."""
-    facings = [[state for state in group if state.mirrored is mirrored] for mirrored in (False, True)]
-    return [min(alike, key=_badness) for alike in facings if alike]
+def _by_facing(group: list[_State]) -> list[list[_State]]:
+    """Those in the image, and those in its mirror image; of each there is one at the least."""
+    facings = ([state for state in group if state.mirrored is mirrored] for mirrored in (False, True))
+    return [alike for alike in facings if alike]
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:
