@@ -142,7 +142,7 @@ def test_a_changed_setting_is_noticed(file):
     edit_header(
         file,
         lambda header: header["__metadata__"].update(
-            model=header["__metadata__"]["model"].replace("0.75", "0.85")
+            model=header["__metadata__"]["model"].replace("36.0", "37.0")
         ),
     )
     with pytest.raises(ModelFileError, match="checksum does not match"):

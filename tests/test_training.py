@@ -223,9 +223,11 @@ class TestInvalidInput:
             ({"features": "sift"}, "no feature 'sift'. Did you mean 'dsift'"),
             ({"motion": "rigid"}, "motion=rigid: it must be piecewise-affine or"),
             ({"scales": (1.0, 0.5)}, "rise from coarse to fine"),
-            ({"scales": ()}, "it must be scales from coarse to fine"),
+            ({"scales": (2.0,)}, "it must be scales from coarse to fine"),
             ({"size": 2}, "from 8 to 2000"),
-            ({"shape_modes": (1, 2, 3)}, "3 values for 2 scales"),
+            ({"shape_modes": (1, 2, 3), "scales": (0.5, 1.0)}, "3 values for 2 levels"),
+            ({"shape_modes": (1, 2, 3), "features": ("dsift", "igo")}, "2 values for 3 levels"),
+            ({"shape_modes": (1, 1, 1, 1, 1, 1)}, "scales must be given for 6 levels"),
             ({"shape_modes": 1.5}, "shape_modes=1.5: it must be a count"),
             ({"appearance_modes": -0.5}, "appearance_modes=-0.5: it must be a count"),
             ({"appearance_modes": 1.0}, "appearance_modes=1.0: it must be a count"),
@@ -248,7 +250,7 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
     copies = 2 if mirrored else 1
     assert small.provenance["samples"] == count
     assert [level.shape.modes for level in small.levels] == [
-        min(wanted, copies * count - 1) for wanted in (3, 12)
+        min(wanted, copies * count - 1) for wanted in (5, 12, 40)
     ]
     assert all(1 <= level.appearance.modes < copies * count for level in small.levels)
     [found] = fit(small, [dataset[0]], [dataset[0].points() + 2.0], jobs=1)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from pliant.arrays import Concise, Float32, readonly
 from pliant.motion import Motion
 from pliant.pca import PCA
@@ -38,3 +40,11 @@ class Level(Concise):
         level = replace(self)
         object.__setattr__(level, "basis_slopes", readonly(values))
         return level
+
+    def truncated(self, shape_modes: int | float, appearance_modes: int | float) -> Level:
+        """The leading modes alone, chosen by counts or by shares of the variance."""
+        shape, appearance = self.shape.truncated(shape_modes), self.appearance.truncated(appearance_modes)
+        level, m = replace(self, shape=shape, appearance=appearance), appearance.modes
+        if self.basis_slopes is None:
+            return level
+        return level.with_basis_slopes(np.ascontiguousarray(self.basis_slopes[:m, : shape.parameters, :m]))

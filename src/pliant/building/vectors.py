@@ -29,6 +29,7 @@ class Blank:
     scale: float
     shape: ShapeModel
     motion: Motion
+    feature: Feature
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,6 @@ class Sampling:
     """
 
     blanks: tuple[Blank, ...]
-    feature: Feature
     colour: bool
     drawn: PiecewiseAffine
     channels: int
@@ -48,7 +48,7 @@ class Sampling:
     @property
     def dimensions(self) -> list[int]:
         """Lengths of the vectors: one for each level, and one for the texture."""
-        levels = [len(blank.motion.frame.pixels) * self.feature.channels for blank in self.blanks]
+        levels = [len(blank.motion.frame.pixels) * blank.feature.channels for blank in self.blanks]
         return [*levels, len(self.drawn.frame.pixels) * self.channels]
 
     def vectors(self, sample: Sample, points: Float64) -> list[Float32]:
@@ -58,13 +58,13 @@ class Sampling:
         for blank in self.blanks:
             scale = scale_to_frame(blank.shape.mean, points)
             angle = angle_to_frame(blank.shape.mean, points) if self.upright else 0.0
-            seen = feature_view(image, points, scale, self.feature, colour=self.colour, angle=angle)
+            seen = feature_view(image, points, scale, blank.feature, colour=self.colour, angle=angle)
             vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
         vectors.append(sample_texture(image, points, self.drawn, self.channels))
         return vectors
 
 
-def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> Blank:
+def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str, feature: Feature) -> Blank:
     """The level's shape model, moved to where its mean is the mesh of its frame."""
     shape = shape.scaled(scale)
     shape = shape.shifted(MARGIN - shape.mean.min(axis=0))
@@ -75,7 +75,7 @@ def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> Bl
             f"at scale {scale:g} the mean shape is {width:.2g} x {height:.2g} pixels, and covers none: give a "
             "larger size or scale; if the samples were mirrored by pairs, these do not fit the landmarks."
         )
-    return Blank(scale, shape, MOTIONS[motion](frame))
+    return Blank(scale, shape, MOTIONS[motion](frame), feature)
 
 
 def all_vectors(sampling: Sampling, valid: Validated, workers: int) -> Iterator[list[Float32]]:

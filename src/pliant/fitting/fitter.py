@@ -23,6 +23,7 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
+from pliant.fitting.hypotheses import about, carried, distinct
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -59,6 +60,7 @@ class _State:
 
     image: Image
     start: Float64
+    points: Float64
     mirrored: bool = False
     status: Status | None = None
     iterations: int = 0
@@ -72,9 +74,6 @@ class _State:
     covariance: Float64 | None = None
     trace: list[LevelTrace] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.points = self.start
-
 
 @dataclass(frozen=True)
 class Fitter:
@@ -86,14 +85,18 @@ class Fitter:
     keep_trace: bool = True
     keep_evidence: bool = True
 
-    @cached_property
-    def algorithm(self) -> Algorithm:
-        return Algorithm.parse(self.settings.algorithm)
+    def __post_init__(self) -> None:
+        suited = self.settings.suited_to(self.model.settings, len(self.model.levels))
+        object.__setattr__(self, "settings", suited)
 
     @property
     def iterations(self) -> tuple[int, ...]:
         """The most iterations at each level."""
-        return self.settings.iterations_of(len(self.model.levels))
+        return self.settings.iterations or ()
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return Algorithm.parse(self.settings.algorithm)
 
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
@@ -159,12 +162,9 @@ class Fitter:
     def _coarse_to_fine(
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
-        groups = [
-            [self._begun(image, start) for start in several]
-            for image, several in zip(images, starts, strict=True)
-        ]
-        levels = list(zip(self.prepared, self.iterations, strict=True))
-        for number, ((level, subspace, problem), limit) in enumerate(levels):
+        groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
+        levels, limits = self.prepared, self.iterations
+        for number, ((level, subspace, problem), limit) in enumerate(zip(levels, limits, strict=True)):
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -177,19 +177,34 @@ class Fitter:
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            # The best of several starts goes on. Hardly anything is lost by that: docs/starts.md.
-            # Which way the object faces is decided before the finest level, which takes most of the time.
-            deciding = number >= len(levels) - 2
+            # The best of several go on, and one reaches the finest level: docs/starts.md.
+            most = carried(number, len(levels))
             groups = [
-                [min(some, key=_badness) for some in ([group] if deciding else _by_facing(group))]
-                for group in groups
+                [state for facing in _by_facing(group) for state in _best(facing, most)] for group in groups
             ]
         return [self._result(min(group, key=_badness)) for group in groups]
 
-    def _begun(self, image: Image, start: Float64) -> _State:
-        if not faces_other_way(self.model, start):
-            return _State(image, start)
-        return _State(image[:, ::-1], flipped(start, image.shape[1]), mirrored=True)
+    def _group(self, image: Image, starts: list[Float64]) -> list[_State]:
+        """Where to begin in an image, and in its mirror image if some of the starts face the other way."""
+        plain, other = [], []
+        for start in starts:
+            if faces_other_way(self.model, start):
+                other.append(flipped(start, image.shape[1]))
+            else:
+                plain.append(start)
+        seen = [(image, plain, False), (image[:, ::-1], other, True)]
+        return [
+            _State(one, start, points, mirrored)
+            for one, some, mirrored in seen
+            if some
+            for start, points in self._hypotheses(some)
+        ]
+
+    def _hypotheses(self, starts: list[Float64]) -> list[tuple[Float64, Float64]]:
+        """Starts, and where to begin from each: there, and at other places about the first and likeliest."""
+        first, *others = starts
+        count = 1 if len(self.model.levels) == 1 else self.settings.hypotheses or 1
+        return [(first, points) for points in about(first, count)] + [(start, start) for start in others]
 
     def _one_level(
         self,
@@ -200,7 +215,7 @@ class Fitter:
         states: list[_State],
         ranked: bool,
     ) -> None:
-        views = self._views(level, [state.image for state in states], [state.points for state in states])
+        views = self._views(level, states)
         pixels = [view.pixels for view in views]
         p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
         first = first_coordinates(problem, subspace, pixels, level.shape.instance(p))
@@ -274,16 +289,25 @@ class Fitter:
             covariance=state.covariance,
         )
 
-    def _views(self, level: Level, images: list[Image], points: list[Float64]) -> list[View]:
+    def _views(self, level: Level, states: list[_State]) -> list[View]:
+        """What each sees; hypotheses about one start look at one view of it, as long as that is where they are."""
         feature = find_feature(level.features)
         margin = _MARGIN * self.model.size * level.scale
+        first = level is self.model.levels[0]
 
         def look(image: Image, shape: Float64) -> View:
             scale = scale_to_frame(level.shape.mean, shape)
             angle = angle_to_frame(level.shape.mean, shape) if level.upright else 0.0
             return feature_view(image, shape, scale, feature, margin, colour=level.colour, angle=angle)
 
-        return [look(image, shape) for image, shape in zip(images, points, strict=True)]
+        if not first:
+            return [look(state.image, state.points) for state in states]
+        seen: dict[tuple[int, int], View] = {}
+        for state in states:
+            key = id(state.image), id(state.start)
+            if key not in seen:
+                seen[key] = look(state.image, state.start)
+        return [seen[id(state.image), id(state.start)] for state in states]
 
 
 def make_fitter(
@@ -296,17 +320,22 @@ def make_fitter(
     **changes: Any,
 ) -> Fitter:
     """A fitter with checked settings; the arguments are those of `fit`."""
-    settings = (settings or Fitting()).changed(**changes)
     # What is wrong with these should be said before an image is seen.
-    Algorithm.parse(settings.algorithm)
-    settings.iterations_of(len(model.levels))
     weighs = model.confidence is not None if confidence is None else confidence
-    return Fitter(model, settings, jobs or cores(), trace, weighs)
+    fitter = Fitter(model, (settings or Fitting()).changed(**changes), jobs or cores(), trace, weighs)
+    _ = fitter.algorithm
+    return fitter
 
 
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
     points = np.array([view.to_image(shape) for shape in ended.shapes[k]])
     return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
+
+
+def _best(group: list[_State], most: int) -> list[_State]:
+    """The best of several, each at a place of its own."""
+    ordered = sorted(group, key=_badness)
+    return [ordered[k] for k in distinct([state.points for state in ordered], most)]
 
 
 def _badness(state: _State) -> tuple[bool, float]:
