@@ -68,6 +68,8 @@ class _State:
     mismatch: float = float("nan")
     rank: float = float("nan")
     """What several fits to the image are ordered by."""
+    ranks: float = 0.0
+    """The sum of the ranks' logarithms at all levels so far."""
     shape_parameters: Float64 | None = None
     appearance: Float64 | None = None
     evidence: Evidence | None = None
@@ -179,10 +181,8 @@ class Fitter:
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several go on, and one reaches the finest level: docs/starts.md.
             most = carried(number, len(levels))
-            groups = [
-                [state for facing in _by_facing(group) for state in _best(facing, most)] for group in groups
-            ]
-        return [self._result(min(group, key=_badness)) for group in groups]
+            groups = [_going_on(group, most) for group in groups]
+        return [self._result(group[0]) for group in groups]
 
     def _group(self, image: Image, starts: list[Float64]) -> list[_State]:
         """Where to begin in an image, and in its mirror image if some of the starts face the other way."""
@@ -229,6 +229,7 @@ class Fitter:
             state.status = _judged(ended.statuses[k], state.points, state.image)
             state.iterations += ended.iterations[k]
             state.cost, state.rank = ended.final_costs[k], float(ranks[k])
+            state.ranks += float(np.log(max(state.rank, 1e-12)))
             if self.keep_trace:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:
@@ -340,15 +341,26 @@ def _best(group: list[_State], most: int) -> list[_State]:
 
 def _badness(state: _State) -> tuple[bool, float]:
     """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
-    finite = bool(np.isfinite(state.rank))
-    well = finite and state.status is not None and state.status.ok
-    return not well, state.rank if finite else np.inf
+    rank = _known(state.rank)
+    well = np.isfinite(rank) and state.status is not None and state.status.ok
+    return not well, rank
 
 
-def _by_facing(group: list[_State]) -> list[list[_State]]:
-    """Those in the image, and those in its mirror image; of each there is one at the least."""
+def _going_on(group: list[_State], most: int) -> list[_State]:
+    """The best of each facing, until one is to go on alone.
+
+    All levels together tell which way an object faces: none of 292 fits to pike was mistaken, and 3 to 17 were by
+    any one level alone.
+    """
     facings = ([state for state in group if state.mirrored is mirrored] for mirrored in (False, True))
-    return [alike for alike in facings if alike]
+    best = [_best(alike, most) for alike in facings if alike]
+    if most > 1:
+        return list(chain.from_iterable(best))
+    return min(best, key=lambda states: _badness(states[0])[:1] + (_known(states[0].ranks),))
+
+
+def _known(value: float) -> float:
+    return value if np.isfinite(value) else np.inf
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:
