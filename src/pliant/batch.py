@@ -49,7 +49,9 @@ def rescan_of(model: Model, settings: Fitting, bound: float = DEFAULT_BOUND) -> 
     """The rescan that settings ask for: of a model that knows confidence, where starts are chosen by `auto`."""
     if settings.start != "auto" or settings.rescan_below == 0 or model.confidence is None:
         return None
-    return Rescan(find_starts(model, "scan"), settings.rescan_below, bound)
+    return Rescan(
+        find_starts(model, "scan", any_rotation=settings.any_rotation), settings.rescan_below, bound
+    )
 
 
 @overload

@@ -23,8 +23,9 @@ from pliant.pca import PCA
 from pliant.settings import LARGEST_SIZE, SMALLEST_SIZE
 from pliant.shape import ShapeModel, shape_size
 from pliant.shape.pdm import similarity_vectors
+from pliant.starts.filters import ObjectFilter
 from pliant.starts.placement import Placement
-from pliant.trust.confidence import Confidence, Evidence
+from pliant.trust.confidence import Confidence
 
 if TYPE_CHECKING:
     from pliant.model import Model
@@ -37,6 +38,9 @@ _CHANNELS = {"intensity": 1, "normalized": 1, "gradient": 2, "igo": 4, "dsift": 
 
 _FAR = 1e3
 """Boxes' sizes beyond which no object is placed: an object that is larger than its image is placed within a few."""
+
+_MOST_CELLS, _CELL = 2**14, 4
+"""Cells that a filter may have, and their pixels."""
 
 
 def checked_frame(frame: Frame) -> Frame:
@@ -99,6 +103,8 @@ def check_model(model: Model) -> None:
         _check_placement(placement)
     if model.confidence is not None:
         _check_confidence(model.confidence, model.landmarks)
+    if model.object_filter is not None:
+        _check_filter(model.object_filter)
 
 
 def _check_level(level: Level) -> None:
@@ -174,13 +180,26 @@ def _check_placement(placement: Placement) -> None:
     _require(placement.size > 0 and placement.found <= 1, "a placement is of nothing")
 
 
+def _check_filter(found: ObjectFilter) -> None:
+    _, rows, columns = found.weights.shape
+    _require(0 < rows * columns <= _MOST_CELLS, f"its filter has {rows} x {columns} cells")
+    numbers = _finite(found.weights) and _finite(found.shape) and math.isfinite(found.offset)
+    _require(numbers, "its filter has entries that are not finite numbers")
+    extent = np.ptp(found.shape, axis=0)
+    inside = found.shape.min() >= 0 and np.all(found.shape.max(axis=0) <= _CELL * np.array([columns, rows]))
+    _require(bool(inside and np.all(extent > 0)), "the shape in its filter lies outside of it")
+    _require(0 <= found.turn <= math.pi, f"its filter is for objects turned by {found.turn:g}")
+
+
 def _check_confidence(confidence: Confidence, landmarks: int) -> None:
     j, k = confidence.weights.shape
     found = [getattr(confidence, name).shape for name in ("centre", "scale", "bounds", "offsets", "scatter")]
     _require(
-        found == [(k,), (k,), (j,), (j,), (landmarks, 2, 2)] and j > 0 and k == len(Evidence._fields),
+        found == [(k,), (k,), (j,), (j,), (landmarks, 2, 2)] and j > 0 and k in (4, 5),
         "the confidence has arrays of the wrong shapes",
     )
+    told = confidence.object_weights
+    _require(told is None or told.shape == (k + 1,), "the confidence has arrays of the wrong shapes")
     arrays = [value for value in vars(confidence).values() if isinstance(value, np.ndarray)]
     numbers = all(map(_finite, arrays)) and math.isfinite(confidence.factor)
     _require(numbers, "the confidence has entries that are not finite numbers")

@@ -29,6 +29,7 @@ from pliant.shape import ShapeModel, train_shape_model
 from pliant.shape.missing import complete
 from pliant.shape.symmetry import find_mirror, mirror_of_pairs
 from pliant.starts.detectors import detector_name
+from pliant.starts.filter_learning import learn_filter
 from pliant.starts.learning import learn_placements
 from pliant.threads import cores
 from pliant.version import __version__
@@ -40,11 +41,16 @@ _FOR_IMAGES = 0.1
 
 
 def build_model(
-    dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+    dataset: Dataset,
+    settings: Training,
+    *,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    finds: bool = True,
 ) -> Model:
     """A model of the object in `dataset`; nothing is known yet about how far its fits can be trusted."""
     valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
-    return model_of(valid, settings, jobs=jobs, progress=progress)
+    return model_of(valid, settings, jobs=jobs, progress=progress, finds=finds)
 
 
 def checked_samples(
@@ -75,9 +81,14 @@ def checked_samples(
 
 
 def model_of(
-    valid: Validated, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+    valid: Validated,
+    settings: Training,
+    *,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    finds: bool = True,
 ) -> Model:
-    """A model of samples that were checked.
+    """A model of samples that were checked; unless it `finds` the object in whole images, it has no filter.
 
     Their vectors are kept in what decoded images leave of `memory_gb` gigabytes: if they do not fit, principal
     components are streamed.
@@ -91,6 +102,11 @@ def model_of(
         seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
         shape = train_shape_model(seen.points, _size(settings))
         placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, workers)
+        object_filter = None
+        if finds:
+            step = bar.start("learning to find the object", 1)
+            object_filter = learn_filter(seen.dataset, seen.points, shape.mean, workers)
+            step()
         sampling = _sampling(settings, shape, features, channels=3 if valid.colour else 1)
         appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
         levels = _levels(settings, sampling, appearances, workers, bar)
@@ -115,6 +131,7 @@ def model_of(
         provenance=provenance,
         placements=placements,
         landmark_names=valid.names,
+        object_filter=object_filter,
     )
 
 

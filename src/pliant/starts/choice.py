@@ -17,16 +17,14 @@ from pliant.starts.detectors import (
     detected,
     find_detector,
 )
+from pliant.starts.found import NothingFound
 from pliant.starts.placement import (
     IMAGE,
     Placement,
     image_box,
     placed,
 )
-from pliant.starts.scan import (
-    NothingFound,
-    make_scan,
-)
+from pliant.starts.scan import make_scan
 
 RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md."""
@@ -80,7 +78,13 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     find = _find(model, chosen, settings)
     otherwise = None
     if settings.fallback is not None:
-        otherwise = find_starts(model, settings.fallback, tries=settings.tries, seed=settings.seed)
+        otherwise = find_starts(
+            model,
+            settings.fallback,
+            tries=settings.tries,
+            any_rotation=settings.any_rotation,
+            seed=settings.seed,
+        )
 
     def checked(image: Image) -> Float64:
         height, width = image.shape[:2]
@@ -125,7 +129,7 @@ def _find(model: Model, way: str, settings: Starting) -> FindStarts:
     if way == "centre":
         return centre_box
     if way == "scan":
-        return make_scan(model, tries)
+        return make_scan(model, tries, settings.any_rotation)
     if way == "placement":
         usual = _known(model, IMAGE)
         if usual is None:
