@@ -127,10 +127,7 @@ class FitResult(Concise):
 
         `image` is the one that was fitted: a file, a sample, or an array `(h, w)` or `(h, w, 3)`.
         """
-        picture = read(image)
-        if not self.mirrored:
-            return self.model.reconstruct(picture, self.points)
-        return self.model.reconstruct(picture[:, ::-1], flipped(self.points, picture.shape[1]))[:, ::-1]
+        return self.model.reconstruct(read(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
         """A figure of the start, the fit, the reconstruction, and the cost at every iteration.
