@@ -1,5 +1,7 @@
 """Settings that nobody gave: presets, the search for better ones, and what the model remembers of it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -7,7 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import pliant
 from pliant import Training
 from pliant.building.build import build_model
-from pliant.fitting.hypotheses import about, carried, distinct
+from pliant.data.dataset import Dataset, Sample
+from pliant.fitting.hypotheses import about, begins_late, carried, distinct
 from pliant.pca import exact_pca
 from pliant.settings.presets import PAPER, searches, settled
 from pliant.shape import align
@@ -17,6 +20,19 @@ from pliant.tuning.axes import AXES
 from pliant.tuning.held_out import Fold
 
 QUICK = {"detector": None, "confidence": False, "progress": False}
+
+
+@pytest.fixture(scope="module")
+def faces(dataset):
+    """The same faces, painted once and not whenever they are asked for."""
+    painted = [(sample.image(), sample.points()) for sample in dataset]
+    return Dataset(
+        tuple(
+            Sample(f"face-{k}", partial(np.copy, image), partial(np.copy, points))
+            for k, (image, points) in enumerate(painted)
+        ),
+        "faces",
+    )
 
 
 class TestPresets:
@@ -40,7 +56,7 @@ class TestPresets:
         # An object of 40 pixels has 10 at a quarter, and nothing can be seen of it.
         assert settled(Training(size=40), 100).scales == (0.5, 0.75, 1.0)
 
-    def test_paper(self, dataset):
+    def test_paper(self, faces):
         told = settled(Training(preset="paper", detector=None), 1000)
         assert told == PAPER.changed(detector=None)
         own = Training(
@@ -53,13 +69,13 @@ class TestPresets:
             noise_per_pixels=0,
             hypotheses=1,
         )
-        models = [build_model(dataset[:8], one, jobs=1, progress=False) for one in (told, own)]
+        models = [build_model(faces[:8], one, jobs=1, progress=False) for one in (told, own)]
         assert models[0].settings.iterations == (24, 16)
         for theirs, mine in zip(*(model.levels for model in models), strict=True):
             assert_array_equal(theirs.appearance.components, mine.appearance.components)
             assert theirs.appearance.noise_variance == mine.appearance.noise_variance
-        starts = [dataset[9].points() + 3]
-        [first], [second] = (pliant.fit(model, [dataset[9]], starts, jobs=1) for model in models)
+        starts = [faces[9].points() + 3]
+        [first], [second] = (pliant.fit(model, [faces[9]], starts, jobs=1) for model in models)
         assert_array_equal(first.points, second.points)
 
     @pytest.mark.parametrize(
@@ -79,8 +95,8 @@ class TestPresets:
 
 
 class TestHypotheses:
-    def test_the_first_is_the_start_and_the_others_come_in_opposite_pairs(self, dataset):
-        points = dataset[0].points()
+    def test_the_first_is_the_start_and_the_others_come_in_opposite_pairs(self, faces):
+        points = faces[0].points()
         assert_array_equal(about(points, 1)[0], points)
         several = about(points, 13)
         assert len(several) == 13
@@ -90,27 +106,32 @@ class TestHypotheses:
             assert_allclose(np.log(one.scale) + np.log(other.scale), 0, atol=1e-9)
             assert_allclose(one.angle + other.angle, 0, atol=1e-9)
 
-    def test_places_are_counted_once(self, dataset):
-        points = dataset[0].points()
+    def test_places_are_counted_once(self, faces):
+        points = faces[0].points()
         assert distinct([points, points + 0.1, points + 20, points - 20], 3) == [0, 2, 3]
         assert distinct([points, points + 20], 1) == [0]
 
     @pytest.mark.parametrize(
-        ("levels", "expected"), [(1, [1]), (2, [1, 1]), (4, [3, 2, 1, 1]), (5, [3, 3, 2, 1, 1])]
+        ("levels", "expected", "late"),
+        [
+            (1, [1], [False]),
+            (2, [2, 1], [False, False]),
+            (3, [3, 2, 1], [False, True, False]),
+            (5, [3, 3, 3, 2, 1], [False, True, True, False, False]),
+        ],
     )
-    def test_one_reaches_the_finest_level(self, levels, expected):
+    def test_few_reach_the_finest_level(self, levels, expected, late):
         assert [carried(number, levels) for number in range(levels)] == expected
+        assert [begins_late(number, levels) for number in range(levels)] == late
 
-    def test_more_of_them_are_found_from_far_starts(self, dataset):
-        model = pliant.train(dataset[:18], preset="quick", **QUICK)
+    def test_more_of_them_are_found_from_far_starts(self, faces):
+        model = pliant.train(faces[:18], preset="quick", **QUICK)
         rng = np.random.default_rng(0)
-        starts = [sample.points() + rng.choice([-11, 11], 2) for sample in dataset[18:]]
+        starts = [sample.points() + rng.choice([-11, 11], 2) for sample in faces[18:]]
 
         def found(hypotheses):
-            fits = pliant.fit(model, list(dataset[18:]), starts, hypotheses=hypotheses)
-            errors = [
-                np.abs(fit.points - s.points()).mean() for fit, s in zip(fits, dataset[18:], strict=True)
-            ]
+            fits = pliant.fit(model, list(faces[18:]), starts, hypotheses=hypotheses)
+            errors = [np.abs(fit.points - s.points()).mean() for fit, s in zip(fits, faces[18:], strict=True)]
             return sum(error < 2 for error in errors)
 
         assert found(9) > found(1)
@@ -131,20 +152,20 @@ class TestSearch:
             searching, "AXES", [axis for axis in AXES if axis.setting in ("features", "shape_modes")]
         )
 
-    def test_levels_of_a_fold_are_those_of_training(self, dataset):
+    def test_levels_of_a_fold_are_those_of_training(self, faces):
         """Modes are cut off a model with more of them, and that is the model that training would have made."""
         settings = settled(Training(size=50, shape_modes=(2, 4), appearance_modes=(2, 3), detector=None), 12)
-        fold = Fold(dataset[:12], dataset[12:14], 1, 0)
-        part, whole = fold._model(settings), build_model(dataset[:12], settings, jobs=1, progress=False)
+        fold = Fold(faces[:12], faces[12:14], 1, 0)
+        part, whole = fold._model(settings), build_model(faces[:12], settings, jobs=1, progress=False)
         for mine, theirs in zip(part.levels, whole.levels, strict=True):
             assert_allclose(mine.appearance.components, theirs.appearance.components, atol=1e-5)
             assert_allclose(mine.basis_slopes, theirs.basis_slopes, atol=1e-3)
             assert mine.appearance.noise_variance == pytest.approx(theirs.appearance.noise_variance, rel=1e-5)
 
-    def test_it_is_reproducible_and_remembered(self, dataset, two_axes, tmp_path):
+    def test_it_is_reproducible_and_remembered(self, faces, two_axes, tmp_path):
         settings = Training(preset="search", size=40, minutes=0.2, detector=None, confidence=False)
-        model = pliant.train(dataset, settings, progress=False, jobs=1)
-        again = pliant.train(dataset, settings, progress=False, jobs=2)
+        model = pliant.train(faces, settings, progress=False, jobs=1)
+        again = pliant.train(faces, settings, progress=False, jobs=2)
         assert model.settings == again.settings
         assert model.provenance["choice"]["tried"] == again.provenance["choice"]["tried"]
         assert model.settings.size == 40
@@ -156,10 +177,10 @@ class TestSearch:
         assert [int(row[0]) for row in curve] == sorted(int(row[0]) for row in curve)
         assert "held-out samples" in choice.sentence(loaded)
 
-    def test_what_was_given_is_not_changed(self, dataset, two_axes):
+    def test_what_was_given_is_not_changed(self, faces, two_axes):
         given = {"size": 40, "features": ("dsift",), "shape_modes": (2, 4)}
         settings = Training(preset="search", **given, minutes=0.2, detector=None)
-        best, known = searching.search(dataset, settings, jobs=1, progress=False)
+        best, known = searching.search(faces, settings, jobs=1, progress=False)
         assert [one["change"] for one in known["tried"]] == ["at first"]
         assert all(getattr(best, name) == value for name, value in given.items())
 
@@ -173,8 +194,8 @@ class TestSearch:
         assert not searching._clearly_better(np.full(30, 0.2), np.full(30, 0.9))
         assert searching._clearly_better(np.full(30, 0.05), np.full(30, np.nan))
 
-    def test_few_samples_are_not_searched(self, dataset):
-        model = pliant.train(dataset[:6], minutes=2, **QUICK)
+    def test_few_samples_are_not_searched(self, faces):
+        model = pliant.train(faces[:6], minutes=2, **QUICK)
         assert "choice" not in model.provenance
         assert choice.tried_rows(model) == []
         assert choice.sentence(model) == ""

@@ -23,7 +23,7 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.hypotheses import about, carried, distinct
+from pliant.fitting.hypotheses import about, begins_late, carried, distinct
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -53,6 +53,9 @@ from pliant.trust.mismatch import mismatches, relative_costs
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
 
+_CLEAR = 0.7
+"""How much the costs of two facings must differ, in logarithms, for the other one to be given up before that."""
+
 
 @dataclass
 class _State:
@@ -68,8 +71,8 @@ class _State:
     mismatch: float = float("nan")
     rank: float = float("nan")
     """What several fits to the image are ordered by."""
-    ranks: float = 0.0
-    """The sum of the ranks' logarithms at all levels so far."""
+    facing: float = 0.0
+    """The logarithms of the best ranks of its facing, together of all levels so far."""
     shape_parameters: Float64 | None = None
     appearance: Float64 | None = None
     evidence: Evidence | None = None
@@ -167,6 +170,10 @@ class Fitter:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
         levels, limits = self.prepared, self.iterations
         for number, ((level, subspace, problem), limit) in enumerate(zip(levels, limits, strict=True)):
+            if (self.settings.hypotheses or 1) > 1 and begins_late(number, len(levels)):
+                for group in groups:
+                    for first in [facing[0] for facing in _by_facing(group)]:
+                        group.append(_State(first.image, first.start, first.start, first.mirrored))
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -179,9 +186,8 @@ class Fitter:
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            # The best of several go on, and one reaches the finest level: docs/starts.md.
-            most = carried(number, len(levels))
-            groups = [_going_on(group, most) for group in groups]
+            # The best of several go on: docs/settings.md.
+            groups = [_going_on(group, number, len(levels)) for group in groups]
         return [self._result(group[0]) for group in groups]
 
     def _group(self, image: Image, starts: list[Float64]) -> list[_State]:
@@ -229,7 +235,6 @@ class Fitter:
             state.status = _judged(ended.statuses[k], state.points, state.image)
             state.iterations += ended.iterations[k]
             state.cost, state.rank = ended.final_costs[k], float(ranks[k])
-            state.ranks += float(np.log(max(state.rank, 1e-12)))
             if self.keep_trace:
                 state.trace.append(_trace(level, view, ended, k))
             if appearance is not None:
@@ -346,17 +351,29 @@ def _badness(state: _State) -> tuple[bool, float]:
     return not well, rank
 
 
-def _going_on(group: list[_State], most: int) -> list[_State]:
-    """The best of each facing, until one is to go on alone.
+def _going_on(group: list[_State], number: int, levels: int) -> list[_State]:
+    """The best of each facing after level `number` of so many; before the finest, one facing is left.
 
-    All levels together tell which way an object faces: none of 292 fits to pike was mistaken, and 3 to 17 were by
-    any one level alone.
+    All levels together tell which way an object faces: 1 of 146 fits to pike was mistaken. One level alone is
+    mistaken in 1 to 6 of 100.
     """
+    best = []
+    for alike in _by_facing(group):
+        states = _best(alike, carried(number, levels))
+        total = alike[0].facing + float(np.log(max(_known(states[0].rank), 1e-12)))
+        for state in states:
+            state.facing = total
+        best.append(states)
+    best.sort(key=lambda states: (_badness(states[0])[0], states[0].facing))
+    # Not subtracted: two that are lost are both at infinity.
+    clear = best[-1][0].facing > best[0][0].facing + _CLEAR
+    return best[0] if clear or number >= levels - 2 else list(chain.from_iterable(best))
+
+
+def _by_facing(group: list[_State]) -> list[list[_State]]:
+    """Those in the image, and those in its mirror image; of each there is one at the least."""
     facings = ([state for state in group if state.mirrored is mirrored] for mirrored in (False, True))
-    best = [_best(alike, most) for alike in facings if alike]
-    if most > 1:
-        return list(chain.from_iterable(best))
-    return min(best, key=lambda states: _badness(states[0])[:1] + (_known(states[0].ranks),))
+    return [alike for alike in facings if alike]
 
 
 def _known(value: float) -> float:
