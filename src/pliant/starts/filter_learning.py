@@ -34,7 +34,7 @@ _AREA = 64
 _SURROUNDINGS = 0.2
 """What the window shows around that box, of its size on every side."""
 
-_IMAGES, _MINED = 300, 80
+_IMAGES, _MINED = 300, 50
 """Most images that objects are taken from, and that windows without an object are taken from."""
 
 _COPIES, _MOST_COPIES = 1500, 12
@@ -43,10 +43,10 @@ _COPIES, _MOST_COPIES = 1500, 12
 _MOVED, _RESIZED, _TURNED = 0.03, 0.06, math.radians(8)
 """Deviations of the copies: of the object's size, of the logarithm of the size, and of the angle."""
 
-_OTHERS, _MOST_OTHERS = 4000, 60
+_OTHERS, _MOST_OTHERS = 4000, 80
 """Windows without an object, and most of one image."""
 
-_HARDEST, _ROUNDS = 15, 3
+_HARDEST, _ROUNDS = 24, 3
 """Windows of an image that are added in a round, and the number of rounds."""
 
 _OFF, _OTHER_SIZE = 0.3, math.log(1.45)
@@ -185,8 +185,8 @@ def _best_of(
     truth = known.placed.apply(found.shape)
     size, middle = float(shape_size(truth)), (truth.min(axis=0) + truth.max(axis=0)) / 2
     turn = float(known.placed.angle) + _TRIED_TURN * rng.normal()
-    # Parts of the object down to a quarter of it: smaller ones are many, and much alike.
-    smallest = size / 4 / min(known.grey.shape)
+    # Parts of the object down to a third of it: smaller ones are many, and much alike.
+    smallest = size / 3 / min(known.grey.shape)
     _, rows, columns = found.weights.shape
     best: list[tuple[float, Float32]] = []
     for layer in layers(found, known.grey, np.array([turn]), smallest):
