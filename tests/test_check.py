@@ -164,7 +164,7 @@ class TestCommand:
 
     def test_wrong_words_get_a_sentence(self, folder):
         done = self.check(folder, "--skip", "shapes", code=1)
-        assert "there is no check 'shapes'. Known: order, shape" in str(done.exception)
+        assert "there is no check 'shapes'. Known: facing, order, shape" in str(done.exception)
 
 
 def test_landmarks_counted_from_the_other_edge(good):

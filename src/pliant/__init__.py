@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
     from pliant.batch import fit
+    from pliant.building.facing import MixedFacings
     from pliant.container import ModelFileError
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
     from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "pliant.appearance.features": ("register_feature",),
     "pliant.batch": ("fit",),
+    "pliant.building.facing": ("MixedFacings",),
     "pliant.container": ("ModelFileError",),
     "pliant.data.dataset": (
         "Dataset",
@@ -148,6 +150,7 @@ __all__ = [
     "InvalidDataset",
     "Inverse",
     "Limits",
+    "MixedFacings",
     "Model",
     "ModelFileError",
     "Newton",

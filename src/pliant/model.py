@@ -17,6 +17,7 @@ from pliant.container import refused
 from pliant.level import Level
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
+from pliant.shape.facing import flipped, is_mirrored
 from pliant.starts.filters import ObjectFilter
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
@@ -95,6 +96,11 @@ class Model(Concise):
         """Pixels that the object measures (mean of height and width) at scale 1."""
         return float(shape_size(self.levels[-1].shape.mean)) / self.levels[-1].scale
 
+    @property
+    def faces_both_ways(self) -> bool:
+        """Whether the object may be mirrored in an image, so that fits try both ways."""
+        return self.settings.facing == "both"
+
     def save(self, path: Path | str) -> None:
         """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all."""
         store.save(self, Path(path))
@@ -153,6 +159,8 @@ class Model(Concise):
         """
         from pliant.appearance.interpolation import resample
 
+        if self.faces_both_ways and is_mirrored(self.levels[-1].shape.mean, points):
+            return self.reconstruct(image[:, ::-1], flipped(points, image.shape[1]))[:, ::-1]
         shape, grey = (image.shape[0], image.shape[1]), self.texture.channels == 1
         canvas = resample(image, np.zeros(2), 1.0, shape, grey=grey)
         canvas = np.broadcast_to(canvas, (*shape, self.texture.channels))

@@ -13,6 +13,7 @@ import numpy as np
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
 from pliant.appearance.texture import Texture
+from pliant.building.facing import facing_one_way
 from pliant.building.vectors import Sampling, all_vectors, blank_level
 from pliant.data.dataset import Dataset, mirrored_points
 from pliant.data.validation import Validated, usable
@@ -55,7 +56,7 @@ def build_model(
 def checked_samples(
     dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
 ) -> Validated:
-    """The samples that a model can be made of.
+    """The samples that a model can be made of, all of which face one way.
 
     Every image is decoded for it. If all of them fit into a tenth of `memory_gb`, they stay with their samples,
     so that they are decoded once for all that follows. Otherwise each is read again when it is needed: to keep some
@@ -76,7 +77,7 @@ def checked_samples(
     if any(sample.decoded is None for sample in valid.dataset):
         forgotten = tuple(replace(sample) for sample in valid.dataset)
         valid = replace(valid, dataset=Dataset(forgotten, valid.dataset.source))
-    return valid
+    return facing_one_way(valid, settings.facing if settings.mirror is False else "as-is")
 
 
 def model_of(
@@ -109,12 +110,14 @@ def model_of(
         sampling = _sampling(settings, shape, features, channels=3 if valid.colour else 1)
         appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
         levels = _levels(settings, sampling, appearances, workers, bar)
+    facing = "both" if settings.facing == "auto" and valid.mirrored else settings.facing
     provenance = {
         **_provenance(),
         "source": valid.dataset.source,
         "samples": len(valid.dataset),
         "left_out": valid.left_out,
         "mirrored": len(seen.dataset) - len(valid.dataset),
+        "turned_round": valid.mirrored,
         "completed_landmarks": completed,
         "more_than_8_bits": valid.deep,
         "principal_components": "exact" if exact else "streamed",
@@ -124,7 +127,7 @@ def model_of(
         levels=levels,
         texture=Texture(sampling.drawn.frame, sampling.channels, texture),
         # The name alone: where a detector's file lies is nobody's business whom the model is passed on to.
-        settings=replace(settings, detector=detector_name(settings.detector)),
+        settings=replace(settings, detector=detector_name(settings.detector), facing=facing),
         provenance=provenance,
         placements=placements,
         landmark_names=valid.names,

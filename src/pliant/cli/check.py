@@ -34,7 +34,7 @@ def check(
     skip: Annotated[
         str,
         typer.Option(
-            help="Checks to leave out: order, shape, size, rotation, names, blank, duplicate, turned."
+            help="Checks to leave out: facing, order, shape, size, rotation, names, blank, duplicate, turned."
         ),
     ] = "",
     format: From = "",
@@ -50,8 +50,8 @@ def check(
     Problems make a sample unusable: an image that cannot be read,
     landmarks outside the image. Suspects are valid samples that a person
     should look at: landmarks where the other samples do not have them, left
-    and right swapped, an object far larger than the rest or turned another
-    way, an image that is blank or the same as another. Landmarks that fit the
+    and right swapped, an object far larger than the rest, turned another way
+    or mirrored, an image that is blank or the same as another. Landmarks that fit the
     images better when turned over are pointed out too. The exit code is 0 if
     there are neither, and 3 otherwise.
     """
@@ -115,6 +115,12 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
             say(f"and {len(suspects) - MOST_LINES} more: --json lists all")
     if len(dataset) < FEWEST:
         say(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
+    facing = sum(suspect.check == "facing" for suspect in suspects)
+    if facing:
+        say(
+            f"{facing} of {len(dataset)} samples {'faces' if facing == 1 else 'face'} the other way: train turns "
+            "them round, and fits try both ways (--facing)"
+        )
     if checked.lacking:
         say(f"{checked.lacking} samples lack landmarks: train with --missing complete")
     found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"

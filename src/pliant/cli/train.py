@@ -157,12 +157,13 @@ def _trained(dataset: Dataset, training: Training, jobs: int | None, silent: boo
     import warnings
 
     import pliant
+    from pliant.building.facing import MixedFacings
     from pliant.data.validation import SamplesLeftOut, about_range
     from pliant.training import NotCalibrated
     from pliant.trust.calibration import FEWEST
 
     with warnings.catch_warnings(record=True) as said:
-        for kind in (SamplesLeftOut, NotCalibrated):
+        for kind in (SamplesLeftOut, MixedFacings, NotCalibrated):
             warnings.simplefilter("always", kind)
         model = pliant.train(dataset, training, jobs=jobs, progress=False if silent else None)
     for warning in said:

@@ -22,11 +22,12 @@ from pliant.data.dataset import Dataset, Sample
 from pliant.data.landmark_names import differing_names, usual_names
 from pliant.data.validation import Validated, numbered
 from pliant.shape import align, generalised_procrustes, shape_size
+from pliant.shape.facing import Bools, facing_alike, find_mirrored
 from pliant.shape.missing import complete
 from pliant.shape.pdm import similarity_vectors
 from pliant.threads import one_blas_thread
 
-CHECKS = ("order", "shape", "size", "rotation", "names", "blank", "duplicate", "turned")
+CHECKS = ("facing", "order", "shape", "size", "rotation", "names", "blank", "duplicate", "turned")
 
 FEWEST = 20
 """So many samples tell what is usual; among fewer, images alone are looked at."""
@@ -78,18 +79,20 @@ def find_suspects(
         raise ValueError(f"there is no check '{unknown[0]}'. Known: {', '.join(CHECKS)}.")
     if not len(valid.dataset):
         return []
+    mirrored = find_mirrored(valid.points)
     shapes = complete(valid.points)
-    found: list[Suspect] = []
+    found = list(_facing(valid.dataset, mirrored))
     if len(shapes) >= FEWEST:
+        alike = facing_alike(shapes, mirrored)
         with one_blas_thread():
-            mean, _ = generalised_procrustes(shapes)
-            disordered = list(_order(valid.dataset, shapes, mean))
+            mean, _ = generalised_procrustes(alike)
+            disordered = list(_order(valid.dataset, alike, mean))
             found += disordered
             if "shape" not in skip:
                 known = ~np.isnan(valid.points[:, :, 0])
-                found += _shape(valid.dataset, shapes, known, {suspect.number for suspect in disordered})
-        found += [*_size(valid.dataset, shapes), *_rotation(valid.dataset, shapes, mean)]
-        found = [suspect for suspect in found if suspect.check not in skip]
+                found += _shape(valid.dataset, alike, known, {suspect.number for suspect in disordered})
+        found += [*_size(valid.dataset, alike), *_rotation(valid.dataset, alike, mean)]
+    found = [suspect for suspect in found if suspect.check not in skip]
     if "names" not in skip:
         found += _names(valid.dataset)
     if "blank" not in skip or "duplicate" not in skip:
@@ -117,6 +120,12 @@ def _names(dataset: Dataset) -> Iterator[Suspect]:
     for index, reason in differing_names(annotations, usual_names(annotations)).items():
         number = known[index][0]
         yield Suspect(number, dataset[number].name, "names", reason, 1.0)
+
+
+def _facing(dataset: Dataset, mirrored: Bools) -> Iterator[Suspect]:
+    for number in np.flatnonzero(mirrored):
+        reason = "the object faces the other way: it is mirrored, not turned."
+        yield Suspect(int(number), dataset[int(number)].name, "facing", reason, 1.0)
 
 
 def _order(dataset: Dataset, shapes: Float64, mean: Float64) -> Iterator[Suspect]:

@@ -66,7 +66,7 @@ class Validated(Concise):
 
     Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
     of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them;
-    `left_out` samples cannot be used.
+    `left_out` samples cannot be used. `mirrored` samples faced another way than the rest, and were turned round.
     """
 
     dataset: Dataset
@@ -77,6 +77,7 @@ class Validated(Concise):
     deep: int = 0
     names: tuple[str, ...] = ()
     left_out: int = 0
+    mirrored: int = 0
 
 
 @dataclass(frozen=True, eq=False)

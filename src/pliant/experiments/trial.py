@@ -9,7 +9,9 @@ from typing import Any
 from pliant.data.loading import short_name
 from pliant.settings import Fitting, Training, presets
 
-PAPER = presets.PAPER.changed(motion="piecewise-affine", mirror=False, detector=None, confidence=False)
+PAPER = presets.PAPER.changed(
+    motion="piecewise-affine", mirror=False, facing="as-is", detector=None, confidence=False
+)
 """The paper's models, whatever the defaults of `train` are."""
 
 PAPER_FITTING = Fitting(iterations=(24, 16), hypotheses=1, tries=1, sampling=1.0, order="exact", seed=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +11,7 @@ from pliant.arrays import Concise, Float32, Float64
 from pliant.fitting.status import Status
 from pliant.inputs import ImageSource, read
 from pliant.model import Model
+from pliant.shape.facing import flipped
 from pliant.trust.confidence import (
     DEFAULT_BOUND,
     Evidence,
@@ -60,6 +61,9 @@ class FitResult(Concise):
     others
         Fits of further objects in the same image: those with more confidence first, or in the order of their
         starts if these were given.
+    mirrored
+        Whether the object faces the other way than the model does. Landmarks are those of the image all the same;
+        the parameters are those of its mirror image.
 
     Examples
     --------
@@ -90,6 +94,7 @@ class FitResult(Concise):
     evidence: Evidence | None = None
     covariance: Float64 | None = None
     others: tuple[FitResult, ...] = ()
+    mirrored: bool = False
 
     def __repr__(self) -> str:
         if self.status is Status.FAILED:
@@ -162,4 +167,17 @@ def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> 
         shape_parameters=np.full(model.levels[-1].shape.parameters, np.nan),
         appearance_parameters=np.full(model.levels[-1].appearance.modes, np.nan),
         trace=(),
+    )
+
+
+def as_in_the_image(result: FitResult, width: int) -> FitResult:
+    """A fit to the mirror image of an image that is `width` wide, as it is in the image."""
+    across = np.array([[1.0, -1.0], [-1.0, 1.0]])
+    return replace(
+        result,
+        start=flipped(result.start, width),
+        points=flipped(result.points, width),
+        trace=tuple(replace(level, points=flipped(level.points, width)) for level in result.trace),
+        covariance=None if result.covariance is None else result.covariance * across,
+        mirrored=True,
     )

@@ -183,6 +183,13 @@ class Training(Settings):
         ),
         "Add mirrored copies; finds which landmarks change places.",
     )
+    facing: Literal["auto", "both", "left", "right", "as-is"] = setting(
+        "auto",
+        choice("auto", "both", "left", "right", "as-is"),
+        "Objects that are seen from either side, such as fish. auto: if some samples are mirror images of the "
+        "others, turn them round, and let fits try both ways. both: let fits try both ways in any case. left, "
+        "right: turn all to that side, where the first landmark is, and let fits expect it. as-is: turn none.",
+    )
     missing: Literal["refuse", "complete"] = setting(
         "refuse",
         choice("refuse", "complete"),

@@ -8,6 +8,7 @@ from pliant.appearance.view import unlike
 from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
 from pliant.shape import shape_size
+from pliant.shape.facing import is_mirrored, other_way
 from pliant.starts.boxes import from_box
 
 
@@ -52,10 +53,31 @@ def inside(candidates: list[Float64], image: Image) -> list[Float64]:
 def resembling(model: Model, candidates: list[Float64], image: Image) -> list[Float64]:
     """The starts that can be looked at: no landmark asks for a view that is far larger than the model."""
     vertices = model.levels[-1].shape.mean
-    problems = [unlike(vertices, points, image) for points in candidates]
+    mirrored = vertices * (-1, 1)
+    problems = [
+        unlike(mirrored if faces_other_way(model, points) else vertices, points, image)
+        for points in candidates
+    ]
     if all(problems):
         raise ValueError(f"this is no start: {problems[0]}")
     return [points for points, problem in zip(candidates, problems, strict=True) if not problem]
+
+
+def faces_other_way(model: Model, points: Floats) -> bool:
+    """Whether a start `(v, 2)` is the mirror image of what the model is of, which may face both ways."""
+    return model.faces_both_ways and is_mirrored(model.levels[-1].shape.mean, points)
+
+
+def both_ways(model: Model, candidates: list[Float64]) -> list[Float64]:
+    """The starts, and the same places with the object facing the other way, if the model may face both ways.
+
+    A start that faces the other way itself was made by somebody who knows that, and stays alone.
+    """
+    if not model.faces_both_ways:
+        return candidates
+    mean = model.levels[-1].shape.mean
+    turned = [other_way(mean, points) for points in candidates if not faces_other_way(model, points)]
+    return candidates + turned
 
 
 def share_outside(points: Float64, image: Image) -> float:

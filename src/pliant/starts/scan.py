@@ -8,6 +8,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Image
 from pliant.model import Model
+from pliant.shape.facing import flipped, other_way
 from pliant.starts.filtering import search, turns_of
 from pliant.starts.found import NothingFound, check_sides, separated
 from pliant.starts.windows import make_window_scan
@@ -48,7 +49,8 @@ def make_object_search(
 
     Each object is up to `starts` starts `(k, v, 2)`, k >= 1, the best first; different objects do not overlap much.
     Not all of them are objects: a fit with its confidence tells. The function raises `NothingFound`, a ValueError
-    with a sentence, where there is none. Make it once for many images: threads may share it.
+    with a sentence, where there is none. An object that may face both ways is looked for in
+    the mirror image too. Make it once for many images: threads may share it.
     """
     found = model.object_filter
     if found is None:
@@ -58,7 +60,13 @@ def make_object_search(
 
     def look(image: Image) -> list[Float64]:
         check_sides(image)
-        _, shapes = search(found, image, turns, LEAST, _PEAKS)
+        answers, shapes = search(found, image, turns, LEAST, _PEAKS)
+        if model.faces_both_ways:
+            others, mirrored = search(found, np.ascontiguousarray(image[:, ::-1]), turns, LEAST, _PEAKS)
+            # Where they are and not which way they face: fits try both, and see more of it.
+            there = [flipped(other_way(found.shape, shape), image.shape[1]) for shape in mirrored]
+            best = np.argsort(-np.concatenate([answers, others]), kind="stable")[:_PEAKS]
+            shapes = np.array([*shapes, *there]).reshape(-1, *found.shape.shape)[best]
         if not len(shapes):
             raise NothingFound("the scan found nothing in this image that looks like the object.")
         return separated(shapes, most, starts)

@@ -219,14 +219,17 @@ def _lopsided(model: Model, dataset: Dataset) -> bool:
 def _judged(model: Model, fit: FitResult, truth: Float64, near: bool) -> _Judged:
     assert fit.evidence is not None
     assert fit.covariance is not None
-    size = float(shape_size(fit.points))
-    turn = -float(align(model.levels[-1].shape.mean, fit.points).angle)
+    # In the mirror image, if the object faces the other way: scatter is the model's own.
+    mirror = np.array([-1.0, 1.0]) if fit.mirrored else np.ones(2)
+    points, truth, covariance = fit.points * mirror, truth * mirror, fit.covariance * np.outer(mirror, mirror)
+    size = float(shape_size(points))
+    turn = -float(align(model.levels[-1].shape.mean, points).angle)
     back = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     return _Judged(
-        error=normalised_error(fit.points, truth, np.arange(model.landmarks, dtype=np.int32)),
+        error=normalised_error(points, truth, np.arange(model.landmarks, dtype=np.int32)),
         evidence=fit.evidence,
-        deviations=(fit.points - truth) @ back.T / size,
-        spread=back @ fit.covariance @ back.T / size**2,
+        deviations=(points - truth) @ back.T / size,
+        spread=back @ covariance @ back.T / size**2,
         near=near,
     )
 

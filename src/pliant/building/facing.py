@@ -1,0 +1,79 @@
+"""Samples that face either way, brought to one side before a model is made of them."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from pliant.data.dataset import Dataset
+from pliant.data.validation import Validated
+from pliant.shape.facing import facing_alike, find_mirrored, flipped, side
+from pliant.shape.missing import complete
+
+_NAMED = 3
+"""How many of the samples that were turned round are named."""
+
+
+class MixedFacings(UserWarning):
+    """Some training images show the object from its other side; they were mirrored, and fits try both sides.
+
+    Examples
+    --------
+    Who expects one facing alone makes the warning an error:
+
+    >>> import pliant, warnings
+    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", pliant.MixedFacings)
+    ...     model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
+
+    """
+
+
+def facing_one_way(valid: Validated, facing: str) -> Validated:
+    """The samples with those mirrored that face another way, as the setting `facing` has it."""
+    if facing == "as-is" or len(valid.dataset) < 2:
+        return valid
+    mirrored = find_mirrored(valid.points)
+    if facing in ("left", "right"):
+        found = side(facing_alike(complete(valid.points), mirrored))
+        if not found:
+            raise ValueError(
+                f"facing={facing}: it is the side of the first landmark, which lies in the middle of this object: "
+                "give auto or both."
+            )
+        mirrored = mirrored if found == facing else ~mirrored
+    if not np.any(mirrored):
+        return valid
+    unchanged = range(valid.points.shape[1])
+    samples = tuple(
+        sample.mirrored(unchanged) if turned else sample
+        for sample, turned in zip(valid.dataset, mirrored, strict=True)
+    )
+    points = np.array(
+        [
+            flipped(shape, size[0]) if turned else shape
+            for shape, size, turned in zip(valid.points, valid.sizes, mirrored, strict=True)
+        ]
+    )
+    if facing == "auto":
+        names = [valid.dataset[int(number)].name for number in np.flatnonzero(mirrored)]
+        warnings.warn(_told(names, len(mirrored)), MixedFacings, stacklevel=4)
+    return replace(
+        valid,
+        dataset=Dataset(samples, valid.dataset.source),
+        points=points,
+        mirrored=int(np.sum(mirrored)),
+    )
+
+
+def _told(names: list[str], samples: int) -> str:
+    which = ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")
+    one = len(names) == 1
+    return (
+        f"{len(names)} of {samples} samples {'faces' if one else 'face'} the other way ({which}): mirrored for "
+        "training, and fits of this model try both ways. facing=both says so without this warning; facing=as-is "
+        "leaves them as they are."
+    )
