@@ -1,0 +1,100 @@
+"""Looking for objects in a frame as `fit` does: the cheapest way first, beside those that are followed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pliant.arrays import Float64, Floats, Image
+from pliant.fitting.fitter import Fitter
+from pliant.fitting.result import FitResult
+from pliant.inputs import groups_of
+from pliant.objects import has_room, is_same_object
+from pliant.starts.candidates import start_candidates
+from pliant.starts.choice import Chain, Way
+from pliant.tracking.belief import Belief
+
+Find = Callable[[Image], Floats | None]
+"""From an image to starts: a box `(4,)` or a shape `(v, 2)`, boxes of several objects `(k, 4)` with the best first,
+or tries for one object `(k, v, 2)`.
+
+None, no boxes, or a ValueError: there is nothing."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """How objects are looked for: the fitter and the ways of `fit`, and what is believed."""
+
+    fitter: Fitter
+    chain: Chain
+    belief: Belief
+
+    def quick(self) -> Search:
+        """The same without a scan, which takes as long as fits to many frames, unless there is no other way."""
+        ways = tuple(way for way in self.chain.ways if way.name != "scan")
+        return replace(self, chain=Chain(ways or self.chain.ways))
+
+    def starting(self, places: Floats) -> Search:
+        """The same, looking at given places alone."""
+        return replace(self, chain=Chain((given(lambda image: places),)))
+
+    def __call__(
+        self, image: Image, known: Sequence[FitResult], last: Sequence[Float64], most: int | None
+    ) -> tuple[list[FitResult], str]:
+        """Up to `most` objects that are not `known`, the surest first, and why there are no more.
+
+        They may be where others were `last`: what was hidden is often there, whatever a detector says.
+        """
+        found: list[FitResult] = []
+        reasons: list[str] = []
+        if last:
+            found = self._fits(image, [place[None] for place in last], known)
+        for way in self.chain.ways:
+            if self._is_enough(image, [*known, *found], len(found), most):
+                break
+            if way.several or not (known or found):
+                try:
+                    found += self._fits(image, way.find(image), [*known, *found])
+                except ValueError as error:
+                    reasons.append(str(error))
+        reasons.append("what was found does not look like the object.")
+        return sorted(found, key=self.belief.doubt)[:most], reasons[0]
+
+    def _is_enough(self, image: Image, there: Sequence[FitResult], new: int, most: int | None) -> bool:
+        if most is not None:
+            return new >= most
+        return bool(there) and not has_room(image, there)
+
+    def _fits(self, image: Image, groups: Sequence[Floats], known: Sequence[FitResult]) -> list[FitResult]:
+        """Fits from starts of objects that are not known, those that are believed."""
+        model = self.fitter.model
+        new = [
+            group
+            for group in groups
+            if not any(is_same_object(start_candidates(model, group)[0], one.points) for one in known)
+        ]
+        fits = self.fitter.block([image] * len(new), new, self.fitter.jobs)
+        return self._distinct([fit for fit in fits if self.belief.believes(fit)], known)
+
+    def _distinct(self, fits: Sequence[FitResult], known: Sequence[FitResult]) -> list[FitResult]:
+        """The surest fit of each object that is not known."""
+        kept: list[FitResult] = []
+        for fit in sorted(fits, key=self.belief.doubt):
+            if not any(is_same_object(fit.points, one.points) for one in (*known, *kept)):
+                kept.append(fit)
+        return kept
+
+
+def given(find: Find) -> Way:
+    """A function of the user's as a way of finding objects."""
+
+    def groups(image: Image) -> list[Floats]:
+        found = find(image)
+        if found is None or np.size(found) == 0:
+            raise ValueError("nothing was found.")
+        several = np.ndim(found) == 2 and np.shape(found)[1] == 4
+        return list(np.asarray(found)) if several else groups_of(found)
+
+    return Way("given", groups, several=True)
