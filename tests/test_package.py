@@ -20,6 +20,7 @@ LAYERS = [
     {"synthetic", "evaluation", "records", "tracking", "table", "training"},
     {"trust.calibration"},
     {"batch"},
+    {"objects"},
     {"starts.choice"},
     {"starts.scan"},
     {"fitting.fitter"},

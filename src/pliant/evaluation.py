@@ -1,17 +1,17 @@
-"""How well algorithms fit a model to annotated images, from starts that are the same for all of them."""
+"""How well a model fits annotated images: as `fit` does it, or from starts that are the same for all algorithms."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image, Int32
-from pliant.batch import BLOCK, fit_all
+from pliant.batch import BLOCK, Work, fit_all
 from pliant.data.addresses import Source
 from pliant.data.advice import advice
 from pliant.data.annotation import Size
@@ -20,84 +20,93 @@ from pliant.data.loading import as_dataset
 from pliant.data.validation import usable
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.fitter import Fitter, make_fitter
-from pliant.fitting.result import FitResult
+from pliant.fitting.result import FitResult, failed
 from pliant.fitting.status import Status
-from pliant.metrics import normalised_error, point_subset, summarise
+from pliant.inputs import StartSource
+from pliant.metrics import capped, matched, normalised_error, point_subset, summarise
 from pliant.model import Model
 from pliant.progress import Progress
-from pliant.records import FitRecord
+from pliant.records import FitRecord, object_names
 from pliant.settings import Evaluating, Fitting
 from pliant.shape import shape_size
-from pliant.starts.candidates import start_candidates
-from pliant.starts.choice import find_starts
+from pliant.starts.choice import Chain, find_chain
 from pliant.starts.noise import random_start
 from pliant.starts.placement import LOST
 
 _TOGETHER = 64
-"""About how many fits are handed to the fitter at once."""
+"""About how many images are handed to the fitter at once."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Search:
-    """How starts without ground truth were found: in `nothing` of the images there was none, and in `far` of them
-    it was off by more than 0.3 of the object's size. `ms` is the time that an image took.
+class Evaluation:
+    """What an evaluation found.
+
+    `rows` sum up, as `evaluate` has them, and `records` are the annotated objects of `images` images, each with its
+    fit by every algorithm. `false` are fits that are trusted and on no annotated object: they have no error.
     """
 
+    rows: list[Row]
+    records: tuple[FitRecord, ...]
+    false: tuple[FitRecord, ...]
     images: int
-    nothing: int
-    far: int
-    ms: float
 
     @property
-    def found(self) -> int:
-        return self.images - self.nothing - self.far
+    def sentences(self) -> list[str]:
+        """How many objects were found, missed, and seen where there is none, where they had to be found."""
+        searched = [row for row in self.rows if "missed" in row]
+        return [self._sentence(row, named=len(searched) > 1) for row in searched]
 
-    @property
-    def sentence(self) -> str:
-        """How many images the object was found in, and how it was missed in the others."""
-        line = f"the object was found in {self.found} of {self.images} images, {self.ms:.0f} ms each"
-        if self.found == self.images:
-            return line
+    def _sentence(self, row: Row, named: bool) -> str:
+        objects, by = row["found"] + row["missed"], f" by {row['algorithm']}" if named else ""
+        false = "1 trusted fit is" if row["false"] == 1 else f"{row['false']} trusted fits are"
         return (
-            f"{line}; in {self.nothing} nothing was found, and in {self.far} the start was off by more than "
-            f"{LOST:g} of its size. The rows are about the images in which it was found."
+            f"{row['found']} of {objects} objects in {self.images} images were found{by}; {row['missed']} were "
+            f"missed, and {false} on no annotated object."
         )
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """Rows that sum up, as `evaluate` has them, every fit, and the search if starts had to be found."""
+class _Task:
+    """An image to be fitted, by the numbers of the annotated objects that its fits are compared with.
 
-    rows: list[Row]
-    records: tuple[FitRecord, ...]
-    search: Search | None
+    From noise, that is one, and `number` is that of its start.
+    """
+
+    objects: tuple[int, ...]
+    start: StartSource | Chain
+    number: int = 0
+    noise: bool = False
 
 
 @dataclass(frozen=True)
-class _Begin:
-    """A start, or several to choose from, of an image; `error` is that of the first, and `found` of the best."""
+class _Judged:
+    """The annotated objects, by their `numbers`, with their fits, the errors of the starts, and fits on none."""
 
-    image: int
-    number: int
-    start: Floats | None
-    error: float
-    found: bool
+    numbers: list[int]
+    records: list[FitRecord]
+    starts: list[float]
+    false: list[FitRecord]
+    seconds: float
 
 
 @dataclass(frozen=True)
 class _Truth:
-    """What fits are compared with: landmarks `(k, v, 2)`, of which `subset` counts, and lengths of pixels."""
+    """What fits are compared with: landmarks `(k, v, 2)`, of which `subset` counts, and lengths of pixels.
+
+    `names` are those that records have for the samples.
+    """
 
     model: Model
-    images: Dataset
+    samples: Dataset
     points: Float64
     subset: Int32
     spacings: Float64
+    names: dict[str, tuple[str, int]]
 
-    def error(self, image: int, points: Floats) -> float:
-        return normalised_error(points, self.points[image], self.subset)
+    def error(self, number: int, points: Floats) -> float:
+        return normalised_error(points, self.points[number], self.subset)
 
 
 def evaluate(
@@ -112,7 +121,7 @@ def evaluate(
     progress: bool | None = None,
     **changes: Any,
 ) -> Evaluation:
-    """Fit every image that has landmarks with every algorithm, and compare.
+    """Fit every image that has landmarks with every algorithm, as `fit` does, and compare.
 
     Parameters
     ----------
@@ -123,11 +132,12 @@ def evaluate(
     algorithms
         Names or values; that of `settings` if not given.
     settings
-        How to fit, `Fitting()` if not given. Starts are judged by themselves: no image is scanned again.
+        How to fit, `Fitting()` if not given: the same as in `fit`, but for the `start`.
     evaluating
-        What fits begin from and which landmarks count, `Evaluating()` if not given. With `noise` as the `start`,
-        there are `starts` random ones for each image; start k of image i depends on the seed, i and k alone, so
-        that algorithms and settings can be compared one to one. Otherwise the landmarks are not looked at.
+        What fits begin from and which landmarks count, `Evaluating()` if not given. Starts are found as `fit` finds
+        them, and the landmarks are not looked at. With `noise` as the `start`, there are `starts` random ones
+        beside the landmarks of each object; start k of object i depends on the seed, i and k alone, so that
+        algorithms and settings can be compared one to one.
     find
         A function that finds starts in an image, in place of the ways that `evaluating.start` knows.
     jobs, progress
@@ -138,21 +148,29 @@ def evaluate(
     Returns
     -------
     Evaluation
-        `rows` sum up: one for the starts themselves (`algorithm` is "start", `ms` 0) and one for each algorithm,
-        with the shares `lt_0.02`, `lt_0.03` and `lt_0.04` of fits with an error below that, `mean`, `std` and
-        `median` of the errors, `pixels`, their mean in pixels of the image, `units`, the same in millimetres or
-        whatever the landmark files have, if all of them say how long a pixel is, and `ms`, milliseconds a fit
-        without reading the image. Errors are mean distances at `points` (as in `metrics.point_subset`) over the
-        size of the object: the mean of the width and the height of the box around its landmarks. A fit that failed
-        has the error of its start. `records` has every fit. `search` says in how many images the object was not
-        found, if it was looked for; rows are about the others alone.
+        `rows` sum up: one for the starts of the fits (`algorithm` is "start", `ms` 0) and one for each algorithm,
+        with the shares `lt_0.02`, `lt_0.03` and `lt_0.04` of annotated objects whose fit has an error below that,
+        `mean`, `std` and `median` of the errors, `pixels`, their mean in pixels of the image, `units`, the same in
+        millimetres or whatever the landmark files have, if all of them say how long a pixel is, and `ms`,
+        milliseconds an image without reading it. Where objects had to be found, a row also has how many were
+        `found` and `missed`, and the `false` ones: fits that are trusted and on no annotated object.
+
+        Errors are mean distances at `points` (as in `metrics.point_subset`) over the size of the object: the mean
+        of the width and the height of the box around its landmarks. Objects and fits of an image are paired so
+        that their distances are smallest together; an object is missed if its fit is not within 0.3 of its size.
+        One without a fit has an infinite error: it is below no bound, and in `mean`, `std`, `median`, `pixels` and
+        `units` it counts as 1, as every error above 1 does. `records` has every annotated object with its fit,
+        `false` the fits that are on none.
 
     Examples
     --------
     >>> import pliant
     >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
     >>> model = pliant.train(faces[:10], size=30, shape_modes=(1, 3), confidence=False, progress=False)
-    >>> done = pliant.evaluate(model, faces[10:], ["po-asy-gn"], starts=1, progress=False)
+    >>> done = pliant.evaluate(model, faces[10:], progress=False)
+    >>> done.rows[1]["found"], done.images, len(done.records)
+    (2, 2, 2)
+    >>> done = pliant.evaluate(model, faces[10:], ["po-asy-gn"], start="noise", starts=1, progress=False)
     >>> [row["algorithm"] for row in done.rows], len(done.records)
     (['start', 'po-asy-gn'], 2)
 
@@ -166,119 +184,86 @@ def evaluate(
     if not names:
         raise ValueError("name at least one algorithm; pliant.catalogue() lists all 31.")
     subset = point_subset(evaluating.points, model.landmarks)
-    if find is None and evaluating.start != "noise":
-        find = find_starts(model, settings, start=evaluating.start)
-    elif find is None and any((settings.detector, settings.every_box, settings.fallback)):
+    noise = find is None and evaluating.start == "noise"
+    if noise and any((settings.detector, settings.fallback)):
         raise ValueError(
-            "detector=NAME, every_box=True and fallback=WAY find starts: say how with start=WAY. From noise, "
-            "there is nothing to be found."
+            "detector=NAME and fallback=WAY find starts. From noise, there is nothing to be found: say start=WAY."
         )
+    where = None if noise else find or find_chain(model, settings, start=evaluating.start)
+    confidence = False if noise else None
     fitters = [
-        make_fitter(model, settings, jobs=jobs, trace=False, confidence=False, algorithm=name)
+        make_fitter(model, settings, jobs=jobs, trace=False, confidence=confidence, algorithm=name)
         for name in names
     ]
     with Progress(progress) as bar:
-        images, points = annotated(dataset, fitters[0].jobs, evaluating.skip_invalid, bar)
-        truth = _truth(model, images, points, subset)
-        search = None
-        if find is None:
-            begins = _moved_at_random(truth, evaluating, settings.seed)
-        else:
-            advance = bar.start("finding starts", len(images))
-            begins, search = _searched(truth, find, fitters[0].jobs, advance)
-        rows, records = _compared(fitters, truth, begins, bar)
-    return Evaluation(rows, tuple(records), search)
+        samples, points = annotated(dataset, fitters[0].jobs, evaluating.skip_invalid, bar)
+        truth = _truth(model, samples, points, subset, object_names(dataset))
+        tasks = _noisy(truth, evaluating, settings.seed) if where is None else _searched(truth, where)
+        return _compared(fitters, truth, tasks, bar)
 
 
-def _truth(model: Model, images: Dataset, points: Float64, subset: Int32) -> _Truth:
+def _truth(
+    model: Model, samples: Dataset, points: Float64, subset: Int32, names: dict[str, tuple[str, int]]
+) -> _Truth:
     if points.shape[1] != model.landmarks:
         raise ValueError(
-            f"{images.source}: the images have {points.shape[1]} landmarks, and the model has {model.landmarks}."
+            f"{samples.source}: the images have {points.shape[1]} landmarks, and the model has {model.landmarks}."
         )
-    spacings = np.array([sample.spacing() or np.nan for sample in images], dtype=np.float64)
-    return _Truth(model, images, points, subset, spacings)
+    spacings = np.array([sample.spacing() or np.nan for sample in samples], dtype=np.float64)
+    return _Truth(model, samples, points, subset, spacings, names)
 
 
-def _compared(
-    fitters: Sequence[Fitter], truth: _Truth, begins: list[_Begin], bar: Progress
-) -> tuple[list[Row], list[FitRecord]]:
-    """The rows that sum up, and every fit."""
-    rows, records = [_start_row(truth, [begin for begin in begins if begin.found])], []
-    for fitter in fitters:
-        advance = bar.start(str(fitter.algorithm), len(begins))
-        # A copy, because what a fitter prepares is large, and need not outlive its turn.
-        some, seconds = _records(replace(fitter), truth, begins, advance)
-        milliseconds = 1000 * seconds / sum(begin.start is not None for begin in begins)
-        rows.append(_row(str(fitter.algorithm), [one for one in some if one.found], milliseconds))
-        records += some
-    return rows, records
-
-
-def _start_row(truth: _Truth, found: Sequence[_Begin]) -> Row:
-    sizes = shape_size(truth.points)
-    away = [(sizes[b.image] * b.error, truth.spacings[b.image] * sizes[b.image] * b.error) for b in found]
-    return {"algorithm": "start", **summarise(b.error for b in found), **_means(away), "ms": 0.0}
-
-
-def _row(algorithm: str, found: Sequence[FitRecord], milliseconds: float) -> Row:
-    away = [(record.pixels, record.units) for record in found]
-    errors = [record.error for record in found]
-    return {"algorithm": algorithm, **summarise(errors), **_means(away), "ms": milliseconds}
-
-
-def _moved_at_random(truth: _Truth, evaluating: Evaluating, seed: int) -> list[_Begin]:
+def _noisy(truth: _Truth, evaluating: Evaluating, seed: int) -> list[_Task]:
+    """Random starts beside the landmarks of each object."""
     return [
-        replace(
-            _begin(truth, i, k, random_start(truth.model, points, evaluating.noise, seed, i, k)), found=True
-        )
+        _Task((i,), random_start(truth.model, points, evaluating.noise, seed, i, k), k, noise=True)
         for i, points in enumerate(truth.points)
         for k in range(evaluating.starts)
     ]
 
 
-def _means(away: Sequence[tuple[float, float]]) -> Row:
-    """The mean error in pixels, and in units if each is known, of the fits whose error is a number."""
-    values = np.array(away)
-    pixels, units = values[np.isfinite(values[:, 0])].T
-    known = len(pixels) > 0
-    lengths = {"units": float(np.mean(units))} if known and np.isfinite(units).all() else {}
-    return {"pixels": float(np.mean(pixels)) if known else np.nan, **lengths}
+def _searched(truth: _Truth, where: Callable[[Image], Floats] | Chain) -> list[_Task]:
+    """Every image once, with all objects that are annotated in it."""
+    objects: dict[tuple[object, int], list[int]] = {}
+    again: Counter[str] = Counter()
+    for number, sample in enumerate(truth.samples):
+        # A sample that is named twice is not a second object.
+        objects.setdefault((sample.image_source, again[sample.name]), []).append(number)
+        again[sample.name] += 1
+    return [_Task(tuple(some), where) for some in objects.values()]
 
 
-def _begin(truth: _Truth, image: int, number: int, start: Floats | None) -> _Begin:
-    if start is None:
-        return _Begin(image, number, None, np.nan, False)
-    errors = [truth.error(image, one) for one in start_candidates(truth.model, start)]
-    return _Begin(image, number, start, errors[0], min(errors) <= LOST)
+def _compared(fitters: Sequence[Fitter], truth: _Truth, tasks: Sequence[_Task], bar: Progress) -> Evaluation:
+    rows: list[Row] = []
+    records: list[FitRecord] = []
+    false: list[FitRecord] = []
+    for fitter in fitters:
+        name = str(fitter.algorithm)
+        advance = bar.start(name, len(tasks))
+        # A copy, because what a fitter prepares is large, and need not outlive its turn.
+        judged = _judged(replace(fitter), truth, tasks, advance)
+        if not rows:
+            rows.append(_row("start", judged.starts, judged.numbers, truth))
+        row = _row(name, [one.error for one in judged.records], judged.numbers, truth)
+        row["ms"] = 1000 * judged.seconds / len(tasks)
+        if not tasks[0].noise:
+            found = sum(one.found for one in judged.records)
+            row |= {"found": found, "missed": len(judged.records) - found, "false": len(judged.false)}
+        rows.append(row)
+        records += judged.records
+        false += judged.false
+    images = len({sample.image_source for sample in truth.samples})
+    return Evaluation(rows, tuple(records), tuple(false), images)
 
 
-def _searched(
-    truth: _Truth, find: Callable[[Image], Floats], jobs: int, advance: Callable[[], None]
-) -> tuple[list[_Begin], Search]:
-    """One start for each image, or several to choose from, found without the landmarks."""
-
-    def look(sample: Sample) -> tuple[Floats | None, float]:
-        image = sample.image()
-        clock = time.perf_counter()
-        try:
-            found = find(image)
-        except ValueError:
-            found = None
-        advance()
-        return found, time.perf_counter() - clock
-
-    with ThreadPoolExecutor(jobs) as pool:
-        looked = list(pool.map(look, truth.images))
-    begins = [_begin(truth, i, 0, start) for i, (start, _) in enumerate(looked)]
-    nothing = sum(begin.start is None for begin in begins)
-    far = len(begins) - nothing - sum(begin.found for begin in begins)
-    search = Search(len(begins), nothing, far, 1000 * float(np.mean([seconds for _, seconds in looked])))
-    if not search.found:
-        raise ValueError(
-            f"the object was found in none of {len(begins)} images: in {nothing} nothing was found, and in {far} "
-            f"the start was off by more than {LOST:g} of its size. Start in another way."
-        )
-    return begins, search
+def _row(algorithm: str, errors: Sequence[float], numbers: Sequence[int], truth: _Truth) -> Row:
+    """What is said of errors, with those of objects that were not found as large as the objects."""
+    counted = capped(errors)
+    pixels = counted * shape_size(truth.points[numbers])
+    units = pixels * truth.spacings[numbers]
+    lengths = {"units": float(np.mean(units))} if np.isfinite(units).all() else {}
+    means = {"pixels": float(np.mean(pixels)), **lengths}
+    return {"algorithm": algorithm, **summarise(counted), **means, "ms": 0.0}
 
 
 def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) -> tuple[Dataset, Float64]:
@@ -295,58 +280,89 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
     return valid.dataset, valid.points
 
 
-def _records(
-    fitter: Fitter, truth: _Truth, begins: list[_Begin], advance: Callable[[], None]
-) -> tuple[list[FitRecord], float]:
-    """Every fit compared with the truth, and the seconds that all fits took."""
+def _judged(fitter: Fitter, truth: _Truth, tasks: Sequence[_Task], advance: Callable[[], None]) -> _Judged:
+    """Every annotated object compared with its fit."""
+    numbers: list[int] = []
     records: list[FitRecord] = []
+    starts: list[float] = []
+    false: list[FitRecord] = []
     seconds = 0.0
     # The first fit prepares and compiles, which says nothing about the algorithm.
-    first = next(begin for begin in begins if begin.start is not None)
-    fitter.block([truth.images[first.image].image()], [_start_of(first)])
-    for low in range(0, len(begins), _TOGETHER):
-        some = begins[low : low + _TOGETHER]
-        pixels = {i: truth.images[i].image() for i in sorted({begin.image for begin in some})}
-        work = [(pixels[begin.image], _start_of(begin)) for begin in some if begin.start is not None]
+    first: Work = (truth.samples[tasks[0].objects[0]].image(), tasks[0].start)
+    list(fit_all(fitter, [first]))
+    for low in range(0, len(tasks), _TOGETHER):
+        some = tasks[low : low + _TOGETHER]
+        pixels = {i: truth.samples[i].image() for i in sorted({task.objects[0] for task in some})}
+        work: list[Work] = [(pixels[task.objects[0]], task.start) for task in some]
         clock = time.perf_counter()
-        fits = iter(list(fit_all(fitter, work, len(work), BLOCK)))
+        results = list(fit_all(fitter, work, len(work), BLOCK))
         seconds += time.perf_counter() - clock
-        for begin in some:
-            fit = next(fits) if begin.start is not None else None
-            height, width = pixels[begin.image].shape[:2]
-            records.append(_record(truth, begin, str(fitter.algorithm), fit, (width, height)))
+        for task, result in zip(some, results, strict=True):
+            height, width = pixels[task.objects[0]].shape[:2]
+            pairs, others = _paired(truth, task, result)
+            for number, fit, found in pairs:
+                numbers.append(number)
+                records.append(_record(truth, number, task, fit, (width, height), found))
+                starts.append(truth.error(number, fit.start))
+            for which, fit in enumerate(others):
+                if not fit.confidence() < fitter.settings.trusted:
+                    false.append(_false_record(truth, task, which, fit, (width, height)))
             advance()
-    return records, seconds
+    return _Judged(numbers, records, starts, false, seconds)
 
 
-def _start_of(begin: _Begin) -> Floats:
-    assert begin.start is not None
-    return begin.start
+def _paired(
+    truth: _Truth, task: _Task, result: FitResult
+) -> tuple[list[tuple[int, FitResult, bool]], list[FitResult]]:
+    """The annotated objects with their fits, and whether these are on them; and the fits that are on none."""
+    if task.noise:
+        return [(task.objects[0], result, result.status is not Status.FAILED)], []
+    fits = [fit for fit in result.objects if fit.status is not Status.FAILED]
+    numbers = matched([truth.points[number] for number in task.objects], [fit.points for fit in fits])
+    everything = np.arange(truth.model.landmarks, dtype=np.int32)
+    reason = result.reason or "no fit is on this object."
+    pairs, on_objects = [], set()
+    for number, which in zip(task.objects, numbers, strict=True):
+        if which is None:
+            pairs.append((number, failed(truth.model, result.algorithm, None, reason), False))
+            continue
+        found = normalised_error(fits[which].points, truth.points[number], everything) <= LOST
+        pairs.append((number, fits[which], found))
+        on_objects |= {which} if found else set()
+    return pairs, [fit for which, fit in enumerate(fits) if which not in on_objects]
 
 
 def _record(
-    truth: _Truth, begin: _Begin, algorithm: str, fit: FitResult | None, image_size: Size
+    truth: _Truth, number: int, task: _Task, fit: FitResult, image_size: Size, found: bool
 ) -> FitRecord:
-    known = truth.points[begin.image]
-    points = np.full_like(known, np.nan) if fit is None else fit.points
-    failed = fit is None or fit.status is Status.FAILED
-    error = begin.error if failed else truth.error(begin.image, points)
+    known = truth.points[number]
+    image, which = truth.names[truth.samples[number].name]
+    error = np.inf if fit.status is Status.FAILED else truth.error(number, fit.points)
     size = float(shape_size(known))
+    points = np.full_like(known, np.nan) if fit.status is Status.FAILED else fit.points
     return FitRecord(
-        image=truth.images[begin.image].name,
+        image=image,
+        object=which,
         size=image_size,
-        algorithm=algorithm,
-        start=begin.number,
-        status=Status.FAILED if fit is None else fit.status,
-        reason="no start was found." if fit is None else fit.reason,
+        algorithm=fit.algorithm,
+        start=task.number,
+        status=fit.status,
+        reason=fit.reason,
         error=error,
         pixels=size * error,
-        units=float(truth.spacings[begin.image] * size * error),
+        units=float(truth.spacings[number] * size * error),
         distances=np.linalg.norm(points - known, axis=-1) / size,
         points=points,
-        confidence=0.0 if fit is None else fit.confidence(),
-        cost=np.nan if fit is None else fit.cost,
-        iterations=0 if fit is None else fit.iterations,
-        seconds=0.0 if fit is None else fit.seconds,
-        found=begin.found,
+        confidence=fit.confidence(),
+        cost=fit.cost,
+        iterations=fit.iterations,
+        seconds=fit.seconds,
+        found=found,
     )
+
+
+def _false_record(truth: _Truth, task: _Task, which: int, fit: FitResult, image_size: Size) -> FitRecord:
+    """A fit that is on no annotated object: nothing can be said about its error."""
+    record = _record(truth, task.objects[0], task, fit, image_size, found=False)
+    unknown = np.full(len(fit.points), np.nan)
+    return replace(record, object=which, error=np.nan, pixels=np.nan, units=np.nan, distances=unknown)

@@ -16,7 +16,11 @@ from pliant.data.images import as_image, read_image
 ImageSource = Image | Path | str | Sample
 
 StartSource = Floats | Callable[[Image], Floats]
-"""A shape `(v, 2)`, a box `(4,)`, several of either, or a function that finds them in the image."""
+"""Where the fits to an image begin, or a function that finds it in the image.
+
+A shape `(v, 2)` or a box `(4,)`; several tries for one object, `(k, v, 2)` or `(k, 4)`; or, with one axis more,
+starts of n objects, `(n, k, v, 2)` or `(n, k, 4)`, which may be a list of n arrays with a k of their own.
+"""
 
 
 def read(source: ImageSource) -> Image:
@@ -41,6 +45,25 @@ def is_one_image(images: Any) -> bool:
     if array.ndim == 1:
         return bool(np.issubdtype(array.dtype, np.number))
     return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
+
+
+def groups_of(start: Any) -> list[Floats]:
+    """The starts of each object: `start` alone if it is of one, otherwise its n parts."""
+    parted = isinstance(start, (list, tuple)) and len(start) > 0 and all(map(_is_of_one, start))
+    if not parted:
+        start = np.asarray(start, dtype=np.float64)
+        parted = start.ndim == 4 or (start.ndim == 3 and start.shape[2] == 4)
+    groups = [np.asarray(group, dtype=np.float64) for group in start] if parted else [start]
+    if not groups:
+        raise ValueError("there is no start: of several objects, at least one must be given.")
+    return groups
+
+
+def _is_of_one(start: Any) -> bool:
+    """Whether this is an array of several tries for one object."""
+    if not isinstance(start, np.ndarray):
+        return False
+    return start.ndim == 3 or (start.ndim == 2 and start.shape[1] == 4)
 
 
 def start_of_one(starts: Any) -> Any:

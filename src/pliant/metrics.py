@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from pliant.arrays import Floats, Int32
+from pliant.arrays import Float64, Floats, Int32
 from pliant.shape import shape_size
 
 BOUNDS = (0.02, 0.03, 0.04)
@@ -95,6 +95,39 @@ def normalised_error(points: Floats, truth: Floats, subset: Int32) -> float:
     """
     distances = np.linalg.norm(points[subset] - truth[subset], axis=-1)
     return float(np.mean(distances) / shape_size(truth))
+
+
+def capped(errors: Iterable[float]) -> Float64:
+    """Errors `(k,)` that are at most 1, the size of the object; what is not finite is 1.
+
+    A fit that is farther away is no worse for that: it is not on the object.
+    """
+    values = np.fromiter(errors, dtype=np.float64)
+    return np.asarray(np.where(np.isfinite(values), np.minimum(values, 1.0), 1.0))
+
+
+def matched(truths: Sequence[Floats], shapes: Sequence[Floats]) -> list[int | None]:
+    """Which of the fitted shapes belongs to each known one, so that all are as near as can be together.
+
+    Parameters
+    ----------
+    truths, shapes
+        `(v, 2)` each, finite.
+
+    Returns
+    -------
+    list of int or None
+        For each of the truths the number of a shape, which no other has; None where none is left.
+
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    everything = np.arange(len(truths[0]), dtype=np.int32)
+    # Beyond the object's size, far is far: no near pair is given up for the sake of a far one.
+    costs = [capped(normalised_error(shape, truth, everything) for shape in shapes) for truth in truths]
+    rows, columns = linear_sum_assignment(np.reshape(costs, (len(truths), len(shapes))))
+    found = dict(zip(rows.tolist(), columns.tolist(), strict=True))
+    return [found.get(number) for number in range(len(truths))]
 
 
 def summarise(errors: Iterable[float]) -> dict[str, float]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 
 from pliant.arrays import Concise, Float64
 from pliant.data.annotation import Size
+from pliant.data.dataset import Sample
 from pliant.data.names import readable, to_text
 from pliant.data.tables import coordinate_titles
 from pliant.fitting.status import Status
@@ -22,7 +24,7 @@ from pliant.table import Row, write_table
 ENDINGS = (".parquet", ".csv", ".json")
 """Of the files that records can be written to."""
 
-_TOLD = ("image", "algorithm", "start", "status", "error", "pixels", "units")
+_TOLD = ("image", "object", "algorithm", "start", "status", "error", "pixels", "units")
 _AFTER = ("cost", "seconds", "found")
 """What CSV and JSON say about a fit, before and after the distances and points."""
 
@@ -31,14 +33,15 @@ _AFTER = ("cost", "seconds", "found")
 class FitRecord(Concise):
     """One fit, compared with the landmarks.
 
-    `image` is the sample's name, `size` the image's width and height, and `start` the number of its start, from 0.
-    `error` is the mean distance at the landmarks that count, and `distances (v,)` are those of all, both over the
-    size of the object. `pixels` is the same as `error` in pixels of the image, and `units` in those of the landmark
-    file, nan if it has no scale. `found` says whether the start was on the object; without any start, all numbers
-    are nan.
+    `image` is the image's name, `object` the number of the annotated object in it, from 0, `size` the image's width
+    and height, and `start` the number of its start, from 0. `error` is the mean distance at the landmarks that
+    count, and `distances (v,)` are those of all, both over the size of the object. `pixels` is the same as `error`
+    in pixels of the image, and `units` in those of the landmark file, nan if it has no scale. `found` says whether
+    the fit is on the object. An object that has no fit has an infinite error, and nan for points and distances.
     """
 
     image: str
+    object: int
     size: Size
     algorithm: str
     start: int
@@ -56,12 +59,24 @@ class FitRecord(Concise):
     found: bool
 
 
+def object_names(samples: Iterable[Sample]) -> dict[str, tuple[str, int]]:
+    """By the name of a sample, what records call it: the name of its image, and the number of the object in it."""
+    images: dict[object, str] = {}
+    names: dict[str, tuple[str, int]] = {}
+    seen: Counter[str] = Counter()
+    for sample in samples:
+        if sample.name not in names:
+            image = images.setdefault(sample.image_source, sample.name)
+            names[sample.name] = image, seen[image]
+            seen[image] += 1
+    return names
+
+
 def errors_by_algorithm(records: Sequence[FitRecord]) -> dict[str, Float64]:
-    """The errors `(k,)` of each algorithm, where the object was found."""
+    """The errors `(k,)` of each algorithm, infinite where there is no fit."""
     errors: dict[str, list[float]] = {}
     for record in records:
-        if record.found:
-            errors.setdefault(record.algorithm, []).append(record.error)
+        errors.setdefault(record.algorithm, []).append(record.error)
     return {algorithm: np.array(some) for algorithm, some in errors.items()}
 
 
@@ -89,7 +104,9 @@ def write_records(
     if ending == ".parquet":
         write_table(path, map(_row, records), about or {}, names, "evaluation")
     elif ending == ".json":
-        path.write_text(json.dumps([_plain(record) for record in records], indent=1) + "\n", encoding="utf-8")
+        path.write_text(
+            json.dumps([as_json(record) for record in records], indent=1) + "\n", encoding="utf-8"
+        )
     else:
         _write_csv(path, records, names)
 
@@ -99,9 +116,10 @@ def _row(record: FitRecord) -> Row:
     fitted = record.status is not Status.FAILED
     return {
         "image": record.image,
+        "object": record.object,
         "status": str(record.status),
         "reason": readable(record.reason),
-        "confidence": _number(record.confidence),
+        "confidence": _known(record.confidence),
         "cost": record.cost if fitted else None,
         "iterations": record.iterations if fitted else None,
         "seconds": record.seconds if fitted else None,
@@ -111,29 +129,37 @@ def _row(record: FitRecord) -> Row:
         "y": record.points[:, 1].tolist() if fitted else None,
         "algorithm": record.algorithm,
         "start": record.start,
-        "error": _number(record.error),
+        "error": _known(record.error),
         "distances": record.distances.tolist() if fitted else None,
-        "pixels": _number(record.pixels),
-        "units": _number(record.units),
+        "pixels": _known(record.pixels),
+        "units": _known(record.units),
         "found": record.found,
     }
 
 
 def _plain(record: FitRecord) -> dict[str, Any]:
-    """A record as JSON has it, with null for what is not a number."""
+    """A record by the names that CSV and JSON have, with None for what is not a number."""
     told = {name: getattr(record, name) for name in _TOLD}
     after = {name: getattr(record, name) for name in _AFTER}
     lists = {"distances": record.distances.tolist(), "points": record.points.tolist()}
-    return {name: _number(value) for name, value in {**told, **lists, **after}.items()} | {
+    return {name: _known(value) for name, value in {**told, **lists, **after}.items()} | {
         "image": to_text(record.image)
     }
 
 
-def _number(value: Any) -> Any:
+def as_json(record: FitRecord) -> dict[str, Any]:
+    """A record as JSON has it, with null for what is not a finite number."""
+    return {
+        name: None if isinstance(value, float) and math.isinf(value) else value
+        for name, value in _plain(record).items()
+    }
+
+
+def _known(value: Any) -> Any:
     """A value, or values in lists, with None for what is not a number."""
     if isinstance(value, list):
-        return [_number(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _write_csv(path: Path, records: Sequence[FitRecord], names: Sequence[str]) -> None:

@@ -6,15 +6,14 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from pliant.batch import BLOCK
-from pliant.bulk.journal import JOURNAL, whole_lines
-from pliant.bulk.rows import is_head, is_row_of
+from pliant.bulk.journal import JOURNAL, ROWS, whole_lines
+from pliant.bulk.rows import are_rows_of, is_head
 from pliant.fitting.status import Status
 from pliant.table import TABLE, Row, read_head, rows_of
 from pliant.trust.confidence import DEFAULT_BOUND
@@ -133,7 +132,7 @@ def fingerprint(content: Path | Iterable[str]) -> str:
 class Earlier:
     """What lies in the folder from before.
 
-    A run that did not finish has `done` rows, of which `failed` were no fits, in the first `length` bytes of its
+    A run that did not finish has `done` images, of which `failed` have no fit, in the first `length` bytes of its
     journal. One that did has a table, and may have `written` landmark files and pictures.
     """
 
@@ -162,11 +161,12 @@ def look(task: Task) -> Earlier:
             unfinished, length = None, 0
         same = unfinished is not None and unfinished["settings"] == task.head()["settings"]
         unwritten = 0
-        for number, (image, (row, end)) in enumerate(zip(task.images, lines, strict=False), start=1):
-            # What is behind a row that is not the image's is fitted again.
-            if same and not is_row_of(row, image):
+        for number, (image, (line, end)) in enumerate(zip(task.images, lines, strict=False), start=1):
+            rows = line.get(ROWS)
+            # What is behind rows that are not the image's is fitted again.
+            if not isinstance(rows, list) or (same and not are_rows_of(rows, image)):
                 break
-            unwritten += row.get("status") == Status.FAILED
+            unwritten += all(isinstance(row, dict) and row.get("status") == Status.FAILED for row in rows)
             # A block that was torn is fitted again as a whole.
             if number % task.block == 0 or number == len(task.images):
                 done, failed, length = number, failed + unwritten, end
@@ -176,8 +176,8 @@ def look(task: Task) -> Earlier:
         finished = read_head(task.table)
         if not is_head(finished):
             raise ValueError(f"{task.table}: this is not a table of fits that pliant wrote.")
-        rows = rows_of(task.table, ["image", "status"])
-        written = frozenset(files_of_rows(task.output, finished, rows))
+        known = rows_of(task.table, ["image", "object", "status"])
+        written = frozenset(files_of_rows(task.output, finished, known))
     return Earlier(unfinished, done, failed, length, finished, written)
 
 
@@ -197,8 +197,8 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
     """Why the task must not be done in this folder, as a sentence; empty if it may."""
     if earlier.unfinished is not None and not resume:
         return (
-            f"{task.output} has {earlier.done} fits of a run that did not finish: go on with resume=True, or write "
-            f"to another folder. To give that run up, remove {task.journal}."
+            f"{task.output} has the fits of {earlier.done} images of a run that did not finish: go on with "
+            f"resume=True, or write to another folder. To give that run up, remove {task.journal}."
         )
     head = earlier.unfinished or earlier.finished
     differences = [] if head is None else _differences(head["settings"], task.head()["settings"])
@@ -217,7 +217,7 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
         ours |= set() if known is None else others_of(task, known)
     # A run that was stopped while it put its files in their places finds some of them there.
     if earlier.done < len(task.images) and not (resume and has_finished(task, earlier)):
-        for target in _files_of(task.output, task.images, task.landmarks, task.draw is not None):
+        for target in _possible_files(task):
             if target not in ours and os.path.lexists(target):
                 return f"{target} would be replaced: write to another folder."
     for file in others_of(task, task.head()):
@@ -239,11 +239,16 @@ def others_of(task: Task, head: Mapping[str, Any]) -> set[Path]:
 
 
 def names_of(images: Sequence[str]) -> list[str]:
-    """What the files of each image are called: its name, with its folder where two would be alike."""
+    """What the files of each image are called: its name, with its folder where two would be alike.
+
+    `face.2` would be alike with the second object of `face`.
+    """
     files = [path_of(image) for image in images]
     shared = Counter(file.stem.casefold() for file in files)
     names = [
-        file.stem if shared[file.stem.casefold()] == 1 else f"{file.absolute().parent.name}-{file.stem}"
+        f"{file.absolute().parent.name}-{file.stem}"
+        if shared[file.stem.casefold()] > 1 or _without_number(file.stem.casefold()) in shared
+        else file.stem
         for file in files
     ]
     first: dict[str, str] = {}
@@ -254,7 +259,20 @@ def names_of(images: Sequence[str]) -> list[str]:
                 f"the landmark files or pictures of {other} and {image} would both be called {name}: fit them "
                 "separately."
             )
+    for image, name in zip(images, names, strict=True):
+        other = first.get(_without_number(name.casefold()) or "", image)
+        if other is not image:
+            raise ValueError(
+                f"the landmark files of several objects in {other} and those of {image} could both be called "
+                f"{name}: fit them separately."
+            )
     return names
+
+
+def _without_number(name: str) -> str | None:
+    """The name before the number of an object at its end; None if there is no such number."""
+    before, dot, number = name.rpartition(".")
+    return before if dot and number.isdecimal() else None
 
 
 def path_of(image: str) -> Path:
@@ -262,11 +280,12 @@ def path_of(image: str) -> Path:
     return Path(image.split("::")[0])
 
 
-def landmark_file(output: Path, name: str, landmarks: str) -> Path:
-    """Where the landmarks of an image are written, in a format for files beside images."""
+def landmark_file(output: Path, name: str, landmarks: str, number: int = 0) -> Path:
+    """Where the landmarks of an object are written, in a format for files beside images: NAME.pts, NAME.2.pts."""
     from pliant.data.formats import find_format
 
-    return output / "landmarks" / f"{name}{find_format(landmarks)[0].EXTENSIONS[0]}"
+    several = f".{number + 1}" if number else ""
+    return output / "landmarks" / f"{name}{several}{find_format(landmarks)[0].EXTENSIONS[0]}"
 
 
 def picture_file(output: Path, name: str) -> Path:
@@ -283,23 +302,37 @@ def files_of_rows(output: Path, head: Mapping[str, Any], rows: Iterable[Row]) ->
     landmarks, draw = head["settings"]["landmarks"], bool(head["settings"]["draw"])
     if landmarks == "none" and not draw:
         return set()
-    images, fitted = [], []
+    images: list[str] = []
+    fitted: list[tuple[int, int]] = []
     for row in rows:
-        images.append(row["image"])
-        fitted.append(row["status"] != Status.FAILED)
-    return set(_files_of(output, images, "" if landmarks == "none" else landmarks, draw, fitted))
-
-
-def _files_of(
-    output: Path, images: Sequence[str], landmarks: str, draw: bool, fitted: Sequence[bool] | None = None
-) -> list[Path]:
-    if not landmarks and not draw:
-        return []
+        if not row["object"]:
+            images.append(row["image"])
+        if row["status"] != Status.FAILED:
+            fitted.append((len(images) - 1, row["object"]))
+    # Images without a fit have a say in what the files are called, and no files.
     names = names_of(images)
-    # The others have a say in what the files are called, and no files.
-    names = names if fitted is None else list(compress(names, fitted))
-    files = [landmark_file(output, name, landmarks) for name in names] if landmarks else []
-    return files + [picture_file(output, name) for name in names] if draw else files
+    files = {picture_file(output, names[image]) for image, _ in fitted} if draw else set()
+    if landmarks != "none":
+        files |= {landmark_file(output, names[image], landmarks, number) for image, number in fitted}
+    return files
+
+
+def _possible_files(task: Task) -> Iterator[Path]:
+    """The files that the task may write for its images. How many objects are in them is not known before."""
+    if not task.landmarks and task.draw is None:
+        return
+    names = names_of(task.images)
+    if task.draw is not None:
+        yield from (picture_file(task.output, name) for name in names)
+    if task.landmarks:
+        first = [landmark_file(task.output, name, task.landmarks) for name in names]
+        yield from first
+        own = {file.name.casefold() for file in first}
+        folder = task.output / "landmarks"
+        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
+            base = _without_number(Path(name).stem)
+            if base is not None and f"{base}{Path(name).suffix}".casefold() in own:
+                yield folder / name
 
 
 def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

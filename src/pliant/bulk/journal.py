@@ -1,8 +1,9 @@
-"""The journal of a run: rows on disk from the moment they are known, one JSON line each, until all are there.
+"""The journal of a run: rows on disk from the moment they are known, a JSON line an image, until all are there.
 
 A Parquet file cannot be read before its last byte is written, so it is made at the end. Until then the rows are
-here. A process may be killed at any time, and files are damaged and edited: each line ends with a check of itself
-and of all lines before it, and what is behind the last line that is right is dropped when the run goes on.
+here, all objects of an image in one line, so that none of them is there without the others. A process may be killed
+at any time, and files are damaged and edited: each line ends with a check of itself and of all lines before it, and
+what is behind the last line that is right is dropped when the run goes on.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,6 +25,9 @@ except ImportError:  # Windows: two runs in one folder are not noticed there.
 
 JOURNAL = "fits.unfinished.jsonl"
 
+ROWS = "rows"
+"""What a line has: the rows of an image, one for each object."""
+
 _BEFORE = b', "check": "'
 _AFTER = b'"}\n'
 _DIGITS = 16
@@ -31,7 +35,7 @@ _DIGITS = 16
 
 
 class Journal:
-    """A journal to append rows to; only one process has it at a time."""
+    """A journal to append the rows of images to; only one process has it at a time."""
 
     def __init__(self, path: Path, head: Mapping[str, Any] | None, length: int = 0) -> None:
         """Begin a journal with a head, or go on with the one that is there after its first `length` bytes."""
@@ -52,15 +56,15 @@ class Journal:
         if head is not None:
             self._write([head])
 
-    def append(self, rows: Iterable[Row]) -> None:
-        """Add rows in one write: they are in the hands of the operating system when this returns."""
-        self._write(rows)
+    def append(self, images: Iterable[Sequence[Row]]) -> None:
+        """Add the rows of images in one write: the operating system has them when this returns."""
+        self._write({ROWS: rows} for rows in images)
 
-    def _write(self, rows: Iterable[Mapping[str, Any]]) -> None:
+    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         # Floats are written so that they are read as the same bits; nan is fine for Python's reader.
         content = b""
-        for row in rows:
-            body = json.dumps(row).encode()[:-1]
+        for line in lines:
+            body = json.dumps(line).encode()[:-1]
             self._check = _check(self._check, body)
             content += body + _BEFORE + self._check + _AFTER
         while content:
@@ -76,7 +80,7 @@ class Journal:
 
 
 def whole_lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
-    """The head and then the rows of a journal while they are right, each with the number of bytes up to its end."""
+    """The head and the other lines of a journal while they are right, each with the bytes up to its end."""
     end, check = 0, b""
     with open(path, "rb") as file:
         for line in file:
@@ -96,7 +100,7 @@ def read_rows(path: Path) -> Iterator[Row]:
     """The rows of a journal."""
     lines = whole_lines(path)
     next(lines, None)
-    return (row for row, _ in lines)
+    return (row for line, _ in lines for row in line[ROWS])
 
 
 def _check(before: bytes, body: bytes) -> bytes:

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from pliant.arrays import Floats, Image
-from pliant.batch import Rescan, rescan_of
 from pliant.bulk.files import Task, fingerprint
 from pliant.data.formats import find_format, format_for_ending
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.model import Model, load
 from pliant.settings import Fitting
-from pliant.starts.choice import described_way, find_starts
+from pliant.starts.choice import Chain, described_way, find_chain
 from pliant.starts.known import boxes_in, known_landmarks
 from pliant.version import __version__
 
-Where = Callable[[str, Image], Floats]
-"""From an image's name and pixels to its start. Threads call it side by side."""
+Where = Callable[[str, Image], Floats] | Chain
+"""From an image's name and pixels to its starts, which threads ask side by side, or ways of finding them."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,6 @@ class Prepared:
     task: Task
     fitter: Fitter
     where: Where
-    rescan: Rescan | None
 
 
 def prepare(
@@ -59,20 +57,17 @@ def prepare(
         )
     where = starts_by_name(loaded, settings, boxes)
     fitter = make_fitter(loaded, settings, jobs=jobs, trace=False)
-    bound = {"bound": written["bound"]} if "bound" in written else {}
-    rescan = None if boxes is not None else rescan_of(loaded, settings, **bound)
     decisive = {
         **settings.to_dict(),
         "model": f"{model.name} with the fingerprint {fingerprint(model)}",
         "start": described_way(loaded, settings)
         if boxes is None
         else f"boxes with the fingerprint {fingerprint(boxes)}",
-        "rescan_below": 0.0 if rescan is None else rescan.below,
         "algorithm": str(fitter.algorithm),
         "iterations": fitter.iterations,
         "pliant": __version__,
     }
-    return Prepared(Task(images, output, decisive, **written), fitter, where, rescan)
+    return Prepared(Task(images, output, decisive, **written), fitter, where)
 
 
 def _check_formats(landmarks: str, annotations: Path | None) -> None:
@@ -92,18 +87,10 @@ def _check_formats(landmarks: str, annotations: Path | None) -> None:
 
 
 def starts_by_name(model: Model, settings: Fitting, boxes: Path | None) -> Where:
-    """The function that gives the start of an image by its name: a box, a shape, or several to choose from."""
+    """Where the fits of an image begin, by its name if it is known: each box is one of an object of its own."""
     if boxes is not None:
         known = boxes_in(boxes)
-        return lambda name, image: known(name)
+        return lambda name, image: known(name)[:, None]
     if settings.start == "landmarks":
         return known_landmarks
-    find = find_starts(model, settings)
-
-    def named(name: str, image: Image) -> Floats:
-        try:
-            return find(image)
-        except ValueError as error:
-            raise ValueError(f"{name}: {error}") from None
-
-    return named
+    return find_chain(model, settings)

@@ -6,6 +6,7 @@ import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,22 @@ from pliant.data.names import to_text
 from pliant.data.tables import coordinate_titles
 from pliant.files import replaced
 from pliant.fitting.status import Status
-from pliant.table import COLUMNS, Row, columns_of, rows_of
+from pliant.table import COLUMNS, columns_of, rows_of
 from pliant.table.columns import has_type
 
 
-def is_row_of(row: Row, image: str) -> bool:
-    """Whether a row that was read from a file is one that a run could have made for this image."""
+def are_rows_of(rows: object, image: str) -> bool:
+    """Whether what was read from a file are rows that a run could have made for the objects of this image."""
+    if not isinstance(rows, list) or not rows:
+        return False
+    return all(_is_row_of(row, image, number) for number, row in enumerate(rows))
+
+
+def _is_row_of(row: object, image: str, number: int) -> bool:
     names = columns_of("fits")
-    if set(row) != set(names) or row["image"] != image or row["status"] not in list(Status):
+    if not isinstance(row, dict) or set(row) != set(names):
+        return False
+    if (row["image"], row["object"]) != (image, number) or row["status"] not in list(Status):
         return False
     lengths = {len(row[name]) if isinstance(row[name], list) else None for name in ("x", "y")}
     fitted = row["status"] != Status.FAILED
@@ -57,21 +66,43 @@ def write_csv(path: Path, table: Path, landmarks: int, names: Sequence[str] = ()
             rows.writerow([to_text(row["image"]), *(row[name] for name in columns[1:]), *points])
 
 
-def count_statuses(table: Path) -> tuple[Counter[str], str]:
-    """How many fits ended in which way, and what is said about the first that failed."""
+@dataclass(frozen=True)
+class Outcome:
+    """How a run went: how its fits ended, in how many images there is one, and why the first failed."""
+
+    statuses: Counter[str]
+    images: int
+    first: str
+
+    @property
+    def failed(self) -> int:
+        return self.statuses[Status.FAILED]
+
+    @property
+    def fits(self) -> int:
+        return self.statuses.total() - self.failed
+
+
+def outcome_of(table: Path) -> Outcome:
+    """How the run of a table went."""
     statuses: Counter[str] = Counter()
-    first = ""
-    for row in rows_of(table, ["image", "status", "reason"]):
+    images, fitted, first = 0, False, ""
+    for row in rows_of(table, ["image", "object", "status", "reason"]):
         statuses[row["status"]] += 1
-        first = first or (f"{row['image']}: {row['reason']}" if row["status"] == Status.FAILED else "")
-    return statuses, first
+        # The rows of an image follow each other.
+        fitted = fitted and row["object"] > 0
+        if row["status"] == Status.FAILED:
+            first = first or f"{row['image']}: {row['reason']}"
+        elif not fitted:
+            images, fitted = images + 1, True
+    return Outcome(statuses, images, first)
 
 
-def flagged_in(table: Path, below: float) -> list[tuple[float, str]]:
-    """Confidence and image of the fits that a person should look at, the least trusted first."""
-    rows = rows_of(table, ["image", "confidence"])
+def flagged_in(table: Path, below: float) -> list[tuple[float, str, int]]:
+    """Confidence, image and object of the fits that a person should look at, the least trusted first."""
+    rows = rows_of(table, ["image", "object", "confidence"])
     return sorted(
-        (row["confidence"], row["image"])
+        (row["confidence"], row["image"], row["object"])
         for row in rows
         if row["confidence"] is not None and row["confidence"] < below
     )
@@ -80,9 +111,10 @@ def flagged_in(table: Path, below: float) -> list[tuple[float, str]]:
 def write_flagged(path: Path, table: Path, below: float) -> None:
     """What `flagged_in` has, as a table."""
     with _whole_csv(path) as rows:
-        rows.writerow(["image", "confidence"])
+        rows.writerow(["image", "object", "confidence"])
         rows.writerows(
-            [to_text(image), f"{confidence:.4f}"] for confidence, image in flagged_in(table, below)
+            [to_text(image), number, f"{confidence:.4f}"]
+            for confidence, image, number in flagged_in(table, below)
         )
 
 

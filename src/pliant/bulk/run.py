@@ -10,8 +10,10 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from pliant.arrays import Image
-from pliant.batch import Rescan, fit_all
+from pliant.batch import fit_all
 from pliant.bulk.files import (
     PICTURE_SIZE,
     Earlier,
@@ -35,13 +37,14 @@ from pliant.fitting.fitter import Fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.model import Model
-from pliant.table import TABLE, Row, cells_of, rows_of, write_table
+from pliant.starts.choice import Chain
+from pliant.table import TABLE, Row, object_cells, rows_of, write_table
 from pliant.threads import one_blas_thread
 
 _FOLDERS = ("landmarks", "pictures")
 
 Write = Callable[[int, FitResult, Image], None]
-"""Writes the files of a fit, given the image's number and pixels."""
+"""Writes the files of the fits to an image, given its number and pixels."""
 
 
 def run(
@@ -49,19 +52,17 @@ def run(
     fitter: Fitter,
     where: Where,
     resume: bool = False,
-    each: Callable[[Row], None] = lambda row: None,
+    each: Callable[[Sequence[Row]], None] = lambda rows: None,
     earlier: Earlier | None = None,
-    rescan: Rescan | None = None,
     overwrite: bool = False,
 ) -> None:
-    """Fit the images of a task to its table; `each` is called with every new row once it is on disk.
+    """Fit the images of a task to its table; `each` is called with the rows of an image once they are on disk.
 
-    A row is in the journal before the next block is looked at, so that a process that is killed loses nothing that
+    They are in the journal before the next block is looked at, so that a process that is killed loses nothing that
     was finished. With `resume`, an unfinished run goes on where it was, and its table is the one that it would have
     been. Nothing is replaced but what an earlier run wrote, and that only with `overwrite` and when the new results
     are complete: if anything else would be, this is a ValueError.
-    `earlier` is what `look` saw, if that was asked before. Of a fit and that of its `rescan`, the one with more
-    confidence is kept.
+    `earlier` is what `look` saw, if that was asked before.
     """
     earlier = look(task) if earlier is None else earlier
     refused = refusal(task, earlier, resume, overwrite)
@@ -83,11 +84,11 @@ def run(
             for folder in _FOLDERS:
                 shutil.rmtree(task.staging / folder, ignore_errors=True)
         task.staging.mkdir(exist_ok=True)
-        with closing(_fitted_blocks(task, fitter, where, earlier.done, rescan)) as blocks:
+        with closing(_fitted_blocks(task, fitter, where, earlier.done)) as blocks:
             for block in blocks:
                 journal.append(block)
-                for row in block:
-                    each(row)
+                for rows in block:
+                    each(rows)
         write_table(task.staging / TABLE, read_rows(task.journal), task.head(), names)
         _put_in_place(task, earlier)
         _write_others(task, fitter.model)
@@ -129,21 +130,21 @@ def _write_more(task: Task, model: Model, earlier: Earlier) -> None:
 
 
 def _fitted_blocks(
-    task: Task, fitter: Fitter, where: Where, done: int, rescan: Rescan | None
-) -> Generator[list[Row], None, None]:
+    task: Task, fitter: Fitter, where: Where, done: int
+) -> Generator[list[list[Row]], None, None]:
     """The rows of all images after the first `done`, a block at a time, in order; their files are written."""
     write = _writer(task, fitter.model)
 
-    def then(number: int, result: FitResult, image: Image | None) -> Row:
+    def then(number: int, result: FitResult, image: Image | None) -> list[Row]:
         number += done
-        if image is not None and result.status is not Status.FAILED:
+        if image is not None and any(fit.status is not Status.FAILED for fit in result.objects):
             write(number, result, image)
-        return cells_of(task.images[number], result, _size_of(image), task.bound)
+        return [*object_cells(task.images[number], result, _size_of(image), task.bound)]
 
     left = task.images[done:]
-    work = ((name, partial(where, name)) for name in left)
+    work = ((name, where if isinstance(where, Chain) else partial(where, name)) for name in left)
     # All images are counted, so that blocks begin where they would have without an interruption.
-    with closing(fit_all(fitter, work, len(task.images), task.block, rescan=rescan, then=then)) as fits:
+    with closing(fit_all(fitter, work, len(task.images), task.block, then=then)) as fits:
         while block := list(islice(fits, task.block)):
             yield block
 
@@ -168,9 +169,11 @@ def _writer(task: Task, model: Model) -> Write:
         )
 
     def write(number: int, result: FitResult, image: Image) -> None:
-        points = result.points
-        if task.landmarks:
-            file = landmark_file(task.staging, names[number], task.landmarks)
+        fits = [
+            (which, fit.points) for which, fit in enumerate(result.objects) if fit.status is not Status.FAILED
+        ]
+        for which, points in fits if task.landmarks else ():
+            file = landmark_file(task.staging, names[number], task.landmarks, which)
             file.parent.mkdir(exist_ok=True)
             image_name = path_of(task.images[number]).name
             annotation = Annotation(image_name, points, model.landmark_names, size=_size_of(image))
@@ -183,7 +186,7 @@ def _writer(task: Task, model: Model) -> Write:
             write_overlay(
                 picture,
                 image,
-                points,
+                np.array([points for _, points in fits]),
                 labels=texts,
                 crop=task.draw.crop,
                 longest=None if task.draw.full else PICTURE_SIZE,
@@ -194,8 +197,6 @@ def _writer(task: Task, model: Model) -> Write:
 
 def _write_others(task: Task, model: Model) -> None:
     """What is made from the table, each file as a whole or not at all."""
-    import numpy as np
-
     from pliant.data.formats import format_for_ending, write_annotations
 
     if task.csv:

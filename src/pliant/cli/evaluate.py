@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @with_settings("evaluating", Evaluating)
-@with_settings("fitting", Fitting, without=("start", "rescan_below", "algorithm"))
+@with_settings("fitting", Fitting, without=("start", "algorithm"))
 def evaluate(
     *,
     model: Annotated[Path, typer.Argument(help="A model file.")],
@@ -67,12 +67,14 @@ def evaluate(
     dry_run: DryRun = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Say how near fits come to known landmarks.
+    """Say how near the fits of pliant fit come to known landmarks.
 
-    Errors are mean distances between points, divided by the size of the object: the mean of the width and the
-    height of the box around its landmarks. The column px has the mean error in pixels of the images, and units in
-    those of the landmark files, such as millimetres, if all of them have a scale. Random starts depend on the seed
-    alone, so that rows of different runs can be compared.
+    Images are fitted as pliant fit does it, and the landmarks are not looked at; --start noise begins beside
+    them, at starts that depend on the seed alone, so that algorithms can be compared. Errors are mean distances
+    between points, divided by the size of the object: the mean of the width and the height of the box around its
+    landmarks. An object that was not found is below no bound, and counts as an error of 1 in mean, std and median,
+    as every error above 1 does. The column px has the mean error in pixels of the images, and units in those of the
+    landmark files, such as millimetres, if all of them have a scale.
     """
     import pliant
     from pliant.records import check_records_file, write_records
@@ -100,7 +102,7 @@ def evaluate(
     dataset = dataset if part is None else dataset.part(part)
     if dry_run:
         annotated = sum(sample.points_source is not None for sample in dataset)
-        each = f"starts by {evaluating.start}" if searching else f"{evaluating.starts} starts each"
+        each = f"start: {evaluating.start}" if searching else f"{evaluating.starts} starts each"
         say(f"would fit {annotated} annotated images with {', '.join(names)}, {each}")
         return
     with warnings_said():
@@ -114,8 +116,10 @@ def evaluate(
     if draw is not None:
         from pliant.plots import plot_ced
         from pliant.records import errors_by_algorithm
+        from pliant.report.evaluation import error_limit
 
-        plot_ced(errors_by_algorithm(done.records)).savefig(draw)
+        errors = errors_by_algorithm(done.records)
+        plot_ced(errors, error_limit(errors)).savefig(draw)
     if report is not None:
         from pliant.report import evaluation_report
 
@@ -131,8 +135,8 @@ def _say(done: Evaluation, output: Path | None, others: list[Path], quiet: bool,
     if as_json:
         say(json.dumps(_outcome(done), indent=2))
         return
-    if done.search is not None:
-        say(done.search.sentence)
+    for sentence in done.sentences:
+        say(sentence)
     _print(done.rows)
     if output is not None and not quiet:
         say(f"wrote {len(done.records)} fits to {output}")
@@ -141,10 +145,13 @@ def _say(done: Evaluation, output: Path | None, others: list[Path], quiet: bool,
 
 
 def _outcome(done: Evaluation) -> dict[str, Any]:
-    from dataclasses import asdict
+    from pliant.records import as_json
 
-    search = None if done.search is None else {**asdict(done.search), "found": done.search.found}
-    return {"rows": done.rows, "search": search}
+    false = [
+        {"image": plain["image"], "confidence": record.confidence, "points": plain["points"]}
+        for record, plain in ((record, as_json(record)) for record in done.false)
+    ]
+    return {"images": done.images, "rows": done.rows, "false": false}
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
@@ -152,13 +159,16 @@ def _print(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     shares = [key for key in rows[0] if key.startswith("lt_")]
-    # As narrow as can be: ten columns and the longest name of an algorithm should fit into 80 characters.
+    # As narrow as can be: twelve columns and the longest name of an algorithm should fit into 80 characters.
     table = Table(box=SIMPLE_HEAD, padding=0)
     # A name that is cut off could not be typed again: a long one goes on in the next line.
     table.add_column("algorithm", overflow="fold")
     lengths = [key for key in ("pixels", "units") if key in rows[0]]
     titles = ["px" if key == "pixels" else key for key in lengths]
-    for title in (*(key.replace("lt_", "<") for key in shares), "mean", "std", "median", *titles, "ms"):
+    counts = [key for key in ("missed", "false") if key in rows[-1]]
+    for title in (
+        *(key.replace("lt_", "<") for key in shares), "mean", "std", "median", *titles, *counts, "ms",
+    ):  # fmt: skip
         table.add_column(title, justify="right")
     for row in rows:
         table.add_row(
@@ -166,6 +176,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             *(f"{row[key]:.1%}" for key in shares),
             *(f"{row[key]:.4f}" for key in ("mean", "std", "median")),
             *(f"{row[key]:.3g}" for key in lengths),
+            *(str(row.get(key, "")) for key in counts),
             f"{row['ms']:.1f}",
         )
     console().print(table)

@@ -27,9 +27,10 @@ from pliant.settings import Fitting
 from pliant.terminal import say
 
 if TYPE_CHECKING:
-    from collections import Counter
+    from collections.abc import Sequence
 
     from pliant.bulk.files import Earlier, Task
+    from pliant.bulk.rows import Outcome
     from pliant.fitting.fitter import Fitter
     from pliant.table import Row
 
@@ -62,7 +63,8 @@ def fit(
     landmarks: Annotated[
         str | None,
         typer.Option(
-            help="Also write landmarks/NAME for each image, in a format such as pts or ljson.",
+            help="Also write landmarks/NAME for each image, in a format such as pts or ljson; further objects in "
+            "it are NAME.2, NAME.3.",
             metavar="FORMAT",
         ),
     ] = None,
@@ -108,7 +110,8 @@ def fit(
 ) -> None:
     """Fit a model to images, and write a table of landmarks.
 
-    The table is OUTPUT/fits.parquet: read it with pliant.read_fits, or convert it. An image that cannot be
+    The table is OUTPUT/fits.parquet, a row for each object: read it with pliant.read_fits, or convert it. All
+    objects that are trusted are in it, and at least one for each image: see --objects. An image that cannot be
     fitted is a row with the reason, and does not stop the others; the exit code is then 3. Whatever stops the
     command, each fit that was finished is kept: give the same command again with --resume.
     """
@@ -156,13 +159,14 @@ def fit(
                 bar.say(f"{name}: {value}")
         advance = bar.start("fitting images", len(task.images), earlier.done, earlier.failed)
 
-        def each(row: Row) -> None:
-            advance(failed=row["status"] == Status.FAILED)
-            if verbose:
-                bar.say(": ".join(filter(None, (row["image"], row["status"], row["reason"]))))
+        def each(rows: Sequence[Row]) -> None:
+            advance(failed=all(row["status"] == Status.FAILED for row in rows))
+            for row in rows if verbose else ():
+                name = row["image"] if len(rows) == 1 else f"{row['image']}, object {row['object']}"
+                bar.say(": ".join(filter(None, (name, row["status"], row["reason"]))))
 
         try:
-            bulk.run(task, fitter, prepared.where, resume, each, earlier, prepared.rescan, overwrite)
+            bulk.run(task, fitter, prepared.where, resume, each, earlier, overwrite)
         except (SystemExit, KeyboardInterrupt):
             say("to go on, give the same command again with --resume", error=True)
             raise
@@ -202,57 +206,59 @@ def _say_outcome(
 ) -> None:
     """Say how it went; some failures are exit code 3, and no fit at all is an error."""
     from pliant.bulk import has_finished
-    from pliant.bulk.rows import count_statuses
+    from pliant.bulk.rows import outcome_of
     from pliant.fitting.status import Status
 
-    statuses, first = count_statuses(task.table)
-    total, failed = len(task.images), statuses[Status.FAILED]
+    outcome, total = outcome_of(task.table), len(task.images)
     before = total if resume and has_finished(task, earlier) else earlier.done
     if as_json:
-        _print_outcome(task, statuses, before, seconds)
+        _print_outcome(task, outcome, before, seconds)
     elif not quiet:
         if before:
             say(
                 "nothing to do: this run had finished"
                 if before == total
-                else f"{before} fits are from before"
+                else f"the fits of {before} images are from before"
             )
         has = "has" if before == total else "wrote"
-        say(f"fitted {total - failed} of {total} images; {has} {', '.join(map(str, task.written))}")
-        doubtful = total - failed - sum(statuses[status] for status in Status if status.ok)
-        if failed:
-            say(f"{failed} could not be fitted: the column reason says why. The first: {first}")
+        objects = "" if outcome.fits == outcome.images else f", with {outcome.fits} objects"
+        say(f"fitted {outcome.images} of {total} images{objects}; {has} {', '.join(map(str, task.written))}")
+        doubtful = outcome.fits - sum(outcome.statuses[status] for status in Status if status.ok)
+        if outcome.failed:
+            say(
+                f"{outcome.failed} could not be fitted: the column reason says why. The first: {outcome.first}"
+            )
         if doubtful:
             fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
             say(f"{fits} doubtful: the column status says how they ended")
         _say_flagged(task)
-    if failed == total:
-        raise ValueError(f"no image could be fitted; {task.table} says why. The first: {first}")
-    if failed:
+    if not outcome.fits:
+        raise ValueError(f"no image could be fitted; {task.table} says why. The first: {outcome.first}")
+    if outcome.failed:
         raise typer.Exit(INCOMPLETE)
 
 
-def _print_outcome(task: Task, statuses: Counter[str], before: int, seconds: float) -> None:
+def _print_outcome(task: Task, outcome: Outcome, before: int, seconds: float) -> None:
     import json
 
     from pliant.bulk.rows import flagged_in
-    from pliant.fitting.status import Status
 
-    outcome: dict[str, Any] = {
+    said: dict[str, Any] = {
         "images": len(task.images),
-        "fitted": len(task.images) - statuses[Status.FAILED],
-        "failed": statuses[Status.FAILED],
+        "fitted": outcome.images,
+        "objects": outcome.fits,
+        "failed": outcome.failed,
         "from_before": before,
-        "statuses": statuses,
+        "statuses": outcome.statuses,
         "seconds": round(seconds, 3),
         "wrote": [str(path) for path in task.written],
     }
     if task.flag_below is not None:
-        outcome["flagged"] = [
-            {"image": image, "confidence": round(confidence, 4)}
-            for confidence, image in flagged_in(task.table, task.flag_below)
+        said["flagged"] = [
+            {"image": image, "object": number, "confidence": round(confidence, 4)}
+            for confidence, image, number in flagged_in(task.table, task.flag_below)
         ]
-    say(json.dumps(outcome, indent=2))
+    say(json.dumps(said, indent=2))
 
 
 def _say_flagged(task: Task) -> None:
@@ -262,7 +268,7 @@ def _say_flagged(task: Task) -> None:
         return
     flagged = flagged_in(task.table, task.flag_below)
     say(f"{len(flagged)} to look at; {task.flagged_file} lists them")
-    for confidence, image in flagged[:_FLAGGED]:
-        say(f"  {confidence:4.0%}  {image}")
+    for confidence, image, number in flagged[:_FLAGGED]:
+        say(f"  {confidence:4.0%}  {image}{f', object {number}' if number else ''}")
     if len(flagged) > _FLAGGED:
         say("  ...")

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
+from operator import itemgetter
 from pathlib import Path, PurePosixPath
 
 from pliant.arrays import Image
@@ -49,10 +50,10 @@ def load_dataset(
     Parameters
     ----------
     *sources
-        A folder of images with landmark files beside them (`face.jpg`, `face.pts`) or with one annotation file for
-        all; an annotation file of any format; a manifest (CSV or Parquet with the columns image, and if you like
-        landmarks, group, split, left, top, right, bottom); or a pattern (`faces/*.jpg`). Each may be an address
-        (`s3://`, `gs://`, `zip://inner::archive.zip`).
+        A folder of images with landmark files beside them (`face.jpg`, `face.pts`; for several objects in an
+        image, `face.1.pts`, `face.2.pts`) or with one annotation file for all; an annotation file of any format; a
+        manifest (CSV or Parquet with the columns image, and if you like landmarks, group, split, left, top, right,
+        bottom); or a pattern (`faces/*.jpg`). Each may be an address (`s3://`, `gs://`, `zip://inner::archive.zip`).
     images
         The folder of the images that an annotation file names, if it is not the file's own.
     format
@@ -142,16 +143,29 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
     by_stem: dict[str, list[Source]] = {}
     for file in files:
         by_stem.setdefault(PurePosixPath(plain_name(file)).stem, []).append(file)
+    pictured = {
+        stem for stem, beside in by_stem.items() if any(ending(file) in images.EXTENSIONS for file in beside)
+    }
+    numbered: dict[str, list[tuple[int, Source]]] = {}
+    for stem, beside in by_stem.items():
+        image, dot, number = stem.rpartition(".")
+        if dot and number.isdecimal() and image in pictured and stem not in pictured:
+            landmarks = _landmarks(beside, pictured=True)
+            numbered.setdefault(image, []).extend((int(number), file) for file in landmarks[:1])
     samples: list[Sample] = []
-    for beside in by_stem.values():
+    for stem, beside in by_stem.items():
         pictures = [file for file in beside if ending(file) in images.EXTENSIONS]
-        landmarks = [file for other in endings_beside_images() for file in beside if ending(file) == other]
-        if pictures:
-            landmarks += [file for file in beside if ending(file) == PLAIN_TEXT]
-        points = landmarks[0] if landmarks else None
-        if points is not None and not pictures:
-            pictures = [_picture(points, pictures_in)]
-        samples += [Sample(str(picture), picture, points, format=format) for picture in pictures]
+        landmarks = _landmarks(beside, bool(pictures))[:1]
+        if landmarks and not pictures:
+            if stem.rpartition(".")[0] in numbered:
+                continue
+            pictures = [_picture(landmarks[0], pictures_in)]
+        objects = [*landmarks, *(file for _, file in sorted(numbered.get(stem, []), key=itemgetter(0)))]
+        samples += [
+            Sample(object_name(str(picture), number), picture, points, format=format)
+            for picture in pictures
+            for number, points in enumerate(objects or [None])
+        ]
     if all(sample.points_source is None for sample in samples):
         tables = [file for file in files if _is_about_many(file)]
         if len(tables) == 1:
@@ -178,6 +192,17 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
         known = f" Images end in {', '.join(images.EXTENSIONS)}." if files else ""
         raise ValueError(f"{folder}: there are no images in this folder.{hint or known}")
     return samples
+
+
+def _landmarks(beside: Sequence[Source], pictured: bool) -> list[Source]:
+    """Those of a few files that have landmarks, the likeliest first."""
+    found = [file for other in endings_beside_images() for file in beside if ending(file) == other]
+    return found + [file for file in beside if pictured and ending(file) == PLAIN_TEXT]
+
+
+def object_name(image: str, number: int) -> str:
+    """What the sample of an object is called, if it is the image's `number`-th, from 0."""
+    return f"{image}, object {number + 1}" if number else image
 
 
 def _one_each(tables: Sequence[Source], alone: Sequence[Sample], folder: Source, format: str) -> list[Sample]:
@@ -249,10 +274,10 @@ def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source
         if isinstance(image, ValueError):
             image = partial(_no_image, str(image))
         name = str(image) if isinstance(image, (Path, str)) else annotation.image or str(source)
+        samples.append(
+            Sample(object_name(name, seen[name]), image, annotation, annotation.group, box=annotation.box)
+        )
         seen[name] += 1
-        if seen[name] > 1:
-            name = f"{name}, object {seen[name]}"
-        samples.append(Sample(name, image, annotation, annotation.group, box=annotation.box))
     return samples
 
 

@@ -57,6 +57,9 @@ class FitResult(Concise):
     covariance
         `(v, 2, 2)`: where the landmarks may be, in square pixels of the image, if the model was calibrated; without
         that, it is Gauss-Newton's alone, too sure by far.
+    others
+        Fits of further objects in the same image: those with more confidence first, or in the order of their
+        starts if these were given.
 
     Examples
     --------
@@ -86,6 +89,7 @@ class FitResult(Concise):
     trace: tuple[LevelTrace, ...]
     evidence: Evidence | None = None
     covariance: Float64 | None = None
+    others: tuple[FitResult, ...] = ()
 
     def __repr__(self) -> str:
         if self.status is Status.FAILED:
@@ -93,7 +97,8 @@ class FitResult(Concise):
         steps = "1 iteration" if self.iterations == 1 else f"{self.iterations} iterations"
         trust = self.confidence()
         sure = "" if np.isnan(trust) else f", confidence {trust:.2f}"
-        return f"FitResult({self.status}, {len(self.points)} points{sure}, {steps})"
+        more = f", {len(self.others)} more in the image" if self.others else ""
+        return f"FitResult({self.status}, {len(self.points)} points{sure}, {steps}{more})"
 
     def _repr_html_(self) -> str:
         from pliant.plots.notebook import fit_html
@@ -104,6 +109,11 @@ class FitResult(Concise):
     def ok(self) -> bool:
         """Whether the fit ended as fits should: it converged, or used all of its iterations."""
         return self.status.ok
+
+    @property
+    def objects(self) -> tuple[FitResult, ...]:
+        """All fits to the image, each of an object of its own: this one and the others."""
+        return (self, *self.others)
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error is below `bound`, a share of the object's size.

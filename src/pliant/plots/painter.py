@@ -44,7 +44,7 @@ def paint_overlay(
     image
         `(h, w)` or `(h, w, 3)`.
     points
-        `(v, 2)`; landmarks that are not known (nan) are left out.
+        `(v, 2)`, or those of several objects, `(k, v, 2)`; landmarks that are not known (nan) are left out.
     style
         Colours and sizes.
     kind
@@ -71,8 +71,8 @@ def paint_overlay(
     (128, 128, 3)
 
     """
-    if len(labels) not in (0, len(points)):
-        raise ValueError(f"{len(points)} landmarks need as many labels, not {len(labels)}.")
+    if len(labels) not in (0, points.shape[-2]):
+        raise ValueError(f"{points.shape[-2]} landmarks need as many labels, not {len(labels)}.")
     if crop:
         left, top, right, bottom = object_box(image, points)
         image, points = image[top:bottom, left:right], points - (left, top)
@@ -84,6 +84,20 @@ def paint_overlay(
         smoothing = cv2.INTER_AREA if zoom < 1 else cv2.INTER_LINEAR
         canvas = np.asarray(cv2.resize(canvas, size, interpolation=smoothing), dtype=np.uint8)
         points = (points + 0.5) * (size[0] / width, size[1] / height) - 0.5
+    for shape in points.reshape(-1, *points.shape[-2:]):
+        canvas = _painted(canvas, shape, style, kind, contours, labels)
+    return canvas
+
+
+def _painted(
+    canvas: NDArray[np.uint8],
+    points: Floats,
+    style: Style,
+    kind: Kind,
+    contours: Sequence[Sequence[int]],
+    labels: Sequence[str],
+) -> NDArray[np.uint8]:
+    """The picture `(h, w, 3)` with the landmarks `(v, 2)` of one object."""
     # Far outside, coordinates would overflow, and nothing would be seen of them; nan is not near either.
     near = np.all(np.abs(points) < 2**20, axis=1)
     if not near.any():

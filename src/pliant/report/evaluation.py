@@ -14,18 +14,22 @@ from pliant.data.dataset import Dataset
 from pliant.data.names import readable
 from pliant.evaluation import Evaluation
 from pliant.inputs import ImageSource
-from pliant.metrics import BOUNDS, summarise
+from pliant.metrics import BOUNDS, capped, summarise
 from pliant.model import Model
 from pliant.plots.errors import round_limit
 from pliant.plots.style import STYLE, Style
-from pliant.records import errors_by_algorithm
+from pliant.records import errors_by_algorithm, object_names
 from pliant.report.parts import Html, Section, page, paragraph, picture, table, value_table
 
 _ABOUT_ERRORS = (
     "Errors are mean distances between points, divided by the size of the object: the mean of the width and the "
-    "height of the box around its landmarks. Means in pixels are those of the images. The area is that below the "
-    "curve of the next picture, up to an error of {limit:g}; fits beyond it have failed."
+    "height of the box around its landmarks. Means in pixels are those of the images. An object that was not found "
+    "is below no bound, and counts as an error of 1 in mean, std and median, as every error above 1 does. The area "
+    "is that below the curve of the next picture, up to an error of {limit:g}; fits beyond it have failed."
 )
+
+_WIDEST = 0.1
+"""Errors beyond this are not told apart: what is farther away is not on the object."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,7 @@ def evaluation_page(
 
     """
     errors = {label: some.errors for label, some in fits.items()}
-    bound = limit or round_limit(errors)
+    bound = limit or error_limit(errors)
     sections = [
         Section("In numbers", [_error_table(fits, bound), paragraph(_ABOUT_ERRORS.format(limit=bound))]),
         Section(
@@ -114,6 +118,11 @@ def evaluation_page(
     if settings:
         sections.append(Section("Settings", [value_table(settings)]))
     return page(title, lead, sections)
+
+
+def error_limit(errors: Mapping[str, Floats]) -> float:
+    """Up to where curves of errors `(k,)` are drawn, by label: not so far that failures fill the picture."""
+    return min(round_limit(errors), _WIDEST)
 
 
 def evaluation_report(
@@ -142,11 +151,12 @@ def evaluation_report(
         The text of the page.
 
     """
-    samples = {sample.name: sample for sample in dataset}
+    names = object_names(dataset)
+    samples = {names[sample.name]: sample for sample in reversed(dataset)}
     milliseconds = {row["algorithm"]: row["ms"] for row in done.rows}
     fits, shown = {}, []
     for algorithm, errors in errors_by_algorithm(done.records).items():
-        shown = [record for record in done.records if record.algorithm == algorithm and record.found]
+        shown = [record for record in done.records if record.algorithm == algorithm]
         fits[algorithm] = Evaluated(
             errors,
             np.array([record.distances for record in shown]),
@@ -155,15 +165,14 @@ def evaluation_report(
             np.array([record.pixels for record in shown]),
             np.array([record.units for record in shown]),
         )
-    lead = f"{len(shown)} fits of {len({record.image for record in shown})} images of {source}."
+    lead = " ".join([f"{len(shown)} fits to {done.images} images of {source}.", *done.sentences])
     subject = Subject(
         model.levels[-1].shape.mean,
         model.landmark_names,
-        images=[samples[record.image] for record in shown],
+        images=[samples[record.image, record.object] for record in shown],
         names=[readable(Path(record.image).name) for record in shown],
-        truths=[samples[record.image].points() for record in shown],
+        truths=[samples[record.image, record.object].points() for record in shown],
     )
-    lead = lead if done.search is None else f"{lead} {done.search.sentence}"
     return evaluation_page(fits, subject, title=title, lead=lead, settings=settings)
 
 
@@ -191,7 +200,7 @@ def _error_table(fits: Mapping[str, Evaluated], limit: float) -> Html:
     header = ["", "fits", *(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median", "area", "failed"]
     rows = []
     for label, some in fits.items():
-        summed = summarise(some.errors)
+        summed = summarise(capped(some.errors))
         row: list[object] = [label, len(some.errors), *(f"{summed[f'lt_{bound}']:.1%}" for bound in BOUNDS)]
         row += [summed[key] for key in ("mean", "std", "median")]
         row += [plots.ced_area(some.errors, limit), f"{1 - np.mean(np.asarray(some.errors) <= limit):.1%}"]

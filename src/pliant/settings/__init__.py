@@ -15,6 +15,7 @@ from pliant.settings.kinds import (
     MODES,
     Kind,
     choice,
+    count_or_all,
     flag,
     modes,
     number,
@@ -207,25 +208,24 @@ class Starting(Settings):
     --------
     >>> import pliant
     >>> pliant.Starting(start="scan", tries=3).to_dict()
-    {'start': 'scan', 'tries': 3, 'every_box': False, 'seed': 0}
+    {'start': 'scan', 'tries': 3, 'seed': 0}
 
     """
 
     start: str = setting(
         "auto",
         choice(*WAYS),
-        "Where fits begin. auto: the detector that the model was trained with, else the usual place in the "
-        "training images, else a scan of the image. centre: the mean shape in the middle, filling 60 % of the "
-        "smaller side. landmarks: the landmarks that the image has already.",
+        "Where fits begin. auto: all boxes of the detector that the model was trained with, then the usual place "
+        "in the training images, then a scan of the image, until a fit is trusted. centre: the mean shape in the "
+        "middle, filling 60 % of the smaller side. landmarks: the landmarks that the image has already.",
     )
-    tries: int = setting(5, whole(1), "Starts tried in each image, of which the best fit is kept.")
+    tries: int = setting(5, whole(1), "Starts tried for each object, of which the best fit is kept.")
     detector: str | Detector | None = setting(
         None,
         _DETECTOR,
         "The detector: haar-face, or your own as file.py:function or module:function, the same as in training. "
         "Your own is run: that file may do whatever you may.",
     )
-    every_box: bool = setting(False, flag(), "Try all boxes of the detector, not only its first.")
     fallback: str | None = setting(
         None,
         optional(choice("placement", "scan", "centre")),
@@ -252,11 +252,17 @@ class Fitting(Starting):
 
     TABLE: ClassVar[str] = "fit"
 
-    rescan_below: float = setting(
+    objects: int | Literal["all"] = setting(
+        "all",
+        count_or_all("objects"),
+        "Most objects to find in an image: a number, or all that are trusted. Where none is, there is one fit all "
+        "the same, that with most confidence.",
+    )
+    trusted: float = setting(
         0.5,
         _PROBABILITY,
-        "With start auto: scan the image where the fit has less confidence than this or nothing was found, and "
-        "keep the better of the two. 0: never.",
+        "A fit is trusted with this confidence that its error is below 0.04. With start auto, other ways of "
+        "starting are tried until one is; 0: the first fit is taken.",
     )
     algorithm: str = setting(DEFAULT_ALGORITHM, _ALGORITHM, "An algorithm's name: docs/algorithms.md.")
     iterations: tuple[int, ...] | None = setting(
@@ -298,17 +304,17 @@ class Evaluating(Settings):
     TABLE: ClassVar[str] = "evaluate"
 
     start: str = setting(
-        "noise",
-        choice("noise", *WAYS[:-1]),
-        "noise: the landmarks, moved at random. The others do not look at landmarks: the images in which the "
-        "object was not found are counted separately.",
+        "auto",
+        choice(*WAYS[:-1], "noise"),
+        "Where fits begin: found in the image, as the command fit does it, or noise: the known landmarks, moved at "
+        "random, for comparing algorithms from the same starts.",
     )
     noise: float = setting(
         0.05,
         number(0, below=1, what="a number from 0 and below 1"),
         "How far off the random starts are; the paper has 0.05.",
     )
-    starts: int = setting(3, whole(1), "Random starts for each image, a fit each.")
+    starts: int = setting(3, whole(1), "Random starts for each object, a fit each.")
     points: str = setting(
         "all", text(), "Landmarks that count: all, interior49, or ranges such as 17-59,61-63."
     )

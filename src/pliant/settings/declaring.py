@@ -211,14 +211,14 @@ def _nearest(name: str, known: set[str]) -> str:
     return f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(known))}."
 
 
-_FORMER = {"appearance_variance": "appearance_modes"}
+_FORMER = {"appearance_variance": "appearance_modes", "rescan_below": "trusted"}
 """What settings were called in pliant 0.1."""
 
 
 def as_named_now(name: str, value: Any) -> tuple[str, Any]:
     """A setting under its present name. In 0.1, 1.0 was all of the variance."""
-    if name not in _FORMER:
-        return name, value
+    if name != "appearance_variance":
+        return _FORMER.get(name, name), value
     several = value if isinstance(value, (list, tuple)) else [value]
     return _FORMER[name], [ALL if isinstance(one, float) and one == 1 else one for one in several]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 ALL = "all"
-"""As many modes as there are."""
+"""As many as there are."""
 
 MODES = f"a count of modes (12), a share of the variance below 1 (0.75) or '{ALL}'"
 
@@ -55,6 +55,19 @@ def whole(least: int, what: str = "") -> Kind:
         return int(value)
 
     return Kind(check, _parsed, "<integer>")
+
+
+def count_or_all(what: str) -> Kind:
+    """A number of things from 1, or all of them."""
+
+    def check(value: Any) -> int | str:
+        if isinstance(value, str) and value == ALL:
+            return ALL
+        if not _is_whole(value) or value < 1:
+            raise ValueError(f"it must be a number of {what} from 1, or '{ALL}'.")
+        return int(value)
+
+    return Kind(check, _parsed, f"<integer>|{ALL}")
 
 
 def text(what: str = "a text") -> Kind:

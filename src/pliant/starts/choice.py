@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Float64, Image
+from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
 from pliant.settings import Detector, Starting
 from pliant.starts.boxes import centre_box
@@ -25,17 +26,44 @@ from pliant.starts.placement import (
 )
 from pliant.starts.scan import (
     NothingFound,
+    make_object_search,
     make_scan,
 )
 
 RELIABLE = 0.15
-"""Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md."""
+"""Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md.
+
+It matters where nobody can say whether a fit is to be trusted. Otherwise the placement is tried in any case.
+"""
+
+_SUSPECTS = 20
+"""Objects that a scan may suspect in an image."""
 
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
 
 FindStarts = Callable[[Image], Float64]
 """From an image to starts `(k, v, 2)` or one box `(4,)`; a ValueError says why there is none."""
+
+FindObjects = Callable[[Image], list[Floats]]
+"""From an image to starts of each object that may be there, `(k, v, 2)` or a box `(4,)`, the likeliest first; a
+ValueError says why there is none."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of finding where fits begin; `several` says whether it may find more than one object."""
+
+    name: str
+    find: FindObjects
+    several: bool = False
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Ways of starting, the cheapest first, to be tried until a fit is trusted."""
+
+    ways: tuple[Way, ...]
 
 
 def find_starts(model: Model, settings: Starting | str | None = None, **changes: Any) -> FindStarts:
@@ -50,7 +78,8 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
         How to look, `Starting()` if not given; a text is a way to start. Of the `tries`, the first is the most
         likely start, and the others are drawn about it by the learned spread, from `seed`; a scan gives its best
         finds. docs/starts.md has what more and fewer are worth. `detector` is the one that the model was trained
-        with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the largest.
+        with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the largest. A
+        function gives starts for one object; `fit` finds all, and tries several ways, if it is given none.
     **changes
         Settings by their names, in place of those in `settings`.
 
@@ -77,28 +106,40 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     if settings.start == "landmarks":
         raise ValueError("start=landmarks: these are not looked for in an image; give them as starts.")
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
-    find = _find(model, chosen, settings)
-    otherwise = None
+    if chosen == "scan":
+        # The best finds in all of the image compete, wherever they are.
+        find: FindStarts = make_scan(model, settings.tries)
+    else:
+        find = partial(_first, _find(model, chosen, settings))
+    if chosen == "detector" and settings.fallback is not None:
+        find = _either(find, find_starts(model, settings.fallback, tries=settings.tries, seed=settings.seed))
+    return _looked_at(find)
+
+
+def find_chain(model: Model, settings: Starting | None = None, **changes: Any) -> Chain:
+    """The ways of starting that settings ask for.
+
+    With `auto`: all boxes of the detector that the model knows, the usual place if it knows one, and a scan. Of a
+    model that is not calibrated, nobody knows whether its fits are to be trusted: the usual place is then a way
+    only if it is much the same in all training images.
+    """
+    settings = (settings or Starting()).changed(**changes)
+    if settings.start != "auto":
+        return Chain((_way(model, settings.start, settings),))
     if settings.fallback is not None:
-        otherwise = find_starts(model, settings.fallback, tries=settings.tries, seed=settings.seed)
-
-    def checked(image: Image) -> Float64:
-        height, width = image.shape[:2]
-        if min(height, width) < _FEWEST:
-            raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
-        try:
-            return find(image)
-        except NothingFound:
-            if otherwise is None:
-                raise
-            return otherwise(image)
-
-    return checked
+        raise ValueError(
+            f"fallback={settings.fallback}: with start=auto, other ways are tried anyway; it is for start=detector."
+        )
+    names = ["detector"] if _knows_detector(model, settings.detector) else []
+    usual = _known(model, IMAGE)
+    if usual is not None and (model.confidence is not None or usual.error_90 < RELIABLE):
+        names.append("placement")
+    return Chain(tuple(_way(model, name, settings) for name in [*names, "scan"]))
 
 
 def chosen_way(model: Model, detector: str | Detector | None = None) -> str:
-    """What `auto` stands for with this model."""
-    if detector is not None or any(known.reference in DETECTORS for known in model.placements):
+    """What `auto` begins with."""
+    if _knows_detector(model, detector):
         return "detector"
     usual = _known(model, IMAGE)
     return "placement" if usual is not None and usual.error_90 < RELIABLE else "scan"
@@ -108,14 +149,53 @@ def described_way(model: Model, settings: Starting) -> str:
     """Where fits begin, in words: what `auto` stands for is said."""
     if settings.start != "auto":
         return settings.start
-    way = chosen_way(model, settings.detector)
+    ways = [_described(model, way.name) for way in find_chain(model, settings).ways]
+    return f"{', then '.join(ways)}, chosen by auto"
+
+
+def _described(model: Model, way: str) -> str:
     known = next((p for p in model.placements if (p.reference == IMAGE) == (way == "placement")), None)
     if known is None or way == "scan":
-        return f"{way}, chosen by auto"
-    return f"{way}, chosen by auto (starting error {known.error:.3f} in training, {known.error_90:.3f} for 9 of 10)"
+        return way
+    return f"{way} (starting error {known.error:.3f} in training, {known.error_90:.3f} for 9 of 10)"
 
 
-def _find(model: Model, way: str, settings: Starting) -> FindStarts:
+def _way(model: Model, name: str, settings: Starting) -> Way:
+    find = _find(model, name, settings)
+    if name == "detector" and settings.fallback is not None:
+        find = _either(find, _find(model, settings.fallback, settings))
+    return Way(name, _looked_at(find), several=name in ("detector", "scan"))
+
+
+def _either(find: Callable[[Image], Any], otherwise: Callable[[Image], Any]) -> Callable[[Image], Any]:
+    """The one, or the other where that finds nothing."""
+
+    def found(image: Image) -> Any:
+        try:
+            return find(image)
+        except NothingFound:
+            return otherwise(image)
+
+    return found
+
+
+def _first(find: FindObjects, image: Image) -> Float64:
+    return np.asarray(find(image)[0], dtype=np.float64)
+
+
+def _looked_at(find: Callable[[Image], Any]) -> Callable[[Image], Any]:
+    """The same for images that are large enough to have something in them."""
+
+    def checked(image: Image) -> Any:
+        height, width = image.shape[:2]
+        if min(height, width) < _FEWEST:
+            raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
+        return find(image)
+
+    return checked
+
+
+def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     tries, mean = settings.tries, model.levels[-1].shape.mean
     # The first is not moved. The others are the same for all images: one fit must not depend on another.
     moves = np.zeros((tries, 4))
@@ -123,40 +203,37 @@ def _find(model: Model, way: str, settings: Starting) -> FindStarts:
     # In pairs of opposites, so that a few do not all lean to one side.
     moves[2::2] = -moves[1 : tries - 1 : 2]
     if way == "centre":
-        return centre_box
+        return lambda image: [centre_box(image)]
     if way == "scan":
-        return make_scan(model, tries)
+        look = make_object_search(model, _SUSPECTS, tries)
+        return lambda image: [*look(image)]
     if way == "placement":
         usual = _known(model, IMAGE)
         if usual is None:
             raise ValueError(
                 "this model does not know where the object usually is: train it again, or start with a scan."
             )
-        return lambda image: np.array([placed(usual, image_box(image), mean, move) for move in moves])
+        return lambda image: [np.array([placed(usual, image_box(image), mean, move) for move in moves])]
     name, run = _detector(model, settings.detector)
     relation = _known(model, name)
     if relation is None:
         raise ValueError(
             f"this model has not learned where the object is in the boxes of {name}: train it with that detector."
         )
-    return partial(_detect, name, run, relation, mean, moves, settings.every_box)
+    return partial(_detect, name, run, relation, mean, moves)
 
 
 def _detect(
-    name: str,
-    run: Detector,
-    relation: Placement,
-    mean: Float64,
-    moves: Float64,
-    every_box: bool,
-    image: Image,
-) -> Float64:
+    name: str, run: Detector, relation: Placement, mean: Float64, moves: Float64, image: Image
+) -> list[Floats]:
     boxes = detected(name, run, image)
     if not len(boxes):
         raise NothingFound(f"the detector {name} found nothing.")
-    return np.array(
-        [placed(relation, box, mean, move) for box in (boxes if every_box else boxes[:1]) for move in moves]
-    )
+    return [np.array([placed(relation, box, mean, move) for move in moves]) for box in boxes]
+
+
+def _knows_detector(model: Model, detector: str | Detector | None) -> bool:
+    return detector is not None or any(known.reference in DETECTORS for known in model.placements)
 
 
 def _detector(model: Model, detector: str | Detector | None) -> tuple[str, Detector]:

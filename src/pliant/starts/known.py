@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path, PurePath
 
 import numpy as np
 
 from pliant.arrays import Float64, Image
 from pliant.data import formats, manifest
-from pliant.data.addresses import as_source, is_file, with_ending
+from pliant.data.addresses import Source, as_source, is_file, with_ending
 from pliant.data.dataset import Sample
 from pliant.data.formats import endings_beside_images
 from pliant.data.landmark_files import annotation_in
@@ -17,16 +18,29 @@ from pliant.inputs import ImageSource
 
 
 def known_landmarks(source: ImageSource, image: Image) -> Float64:
-    """The landmarks `(v, 2)` of a sample, or of the landmark file beside an image."""
+    """The landmarks `(n, 1, v, 2)` of a sample, or of the landmark files of n objects beside an image."""
     if isinstance(source, Sample):
-        return source.points()
+        return source.points()[None, None]
     if not isinstance(source, (str, Path)):
         raise ValueError("an array has no landmarks to start from: give them as starts.")
     for ending in endings_beside_images():
-        beside = with_ending(as_source(source), ending)
-        if is_file(beside):
-            return annotation_in(beside, "", None).points
+        files = _beside(as_source(source), ending)
+        if files:
+            return np.array([[annotation_in(file, "", None).points] for file in files])
     raise ValueError(f"{source}: there is no landmark file beside this image to start from.")
+
+
+def _beside(image: Source, ending: str) -> list[Source]:
+    """The landmark files beside an image: `NAME.pts`, or of several objects `NAME.1.pts`, `NAME.2.pts`."""
+    files = [
+        file for file in (with_ending(image, ending), with_ending(image, f".1{ending}")) if is_file(file)
+    ]
+    for number in count(2):
+        file = with_ending(image, f".{number}{ending}")
+        if not is_file(file):
+            return files
+        files.append(file)
+    raise AssertionError  # Numbers do not end.
 
 
 def boxes_in(file: Path) -> Callable[[str], Float64]:

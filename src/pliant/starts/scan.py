@@ -28,6 +28,9 @@ _ITERATIONS = 4
 _APART = 0.1
 """Windows whose landmarks ended nearer to each other than this share of the size are the same find."""
 
+_SEPARATE = 0.5
+"""Finds whose centroids are nearer to each other than this share of the larger one's size are one object."""
+
 _TOGETHER = 64
 
 _LONGEST = 12
@@ -55,6 +58,37 @@ def make_scan(model: Model, best: int = 5, jobs: int = 1) -> Callable[[Image], F
     )
     _ = fitter.prepared  # made once, not by every thread
     return lambda image: scan(fitter, image, best)
+
+
+def make_object_search(model: Model, most: int = 20, starts: int = 5) -> Callable[[Image], list[Float64]]:
+    """A function that finds up to `most` separate objects in an image, the most likely first.
+
+    Each object is up to `starts` starts `(k, v, 2)`, k >= 1, the best first; different objects do not overlap much.
+    The function raises `NothingFound`, a ValueError with a sentence, where there is none. Make it once for many
+    images: threads may share it.
+    """
+    look = make_scan(model, most * starts)
+    return lambda image: _separate(look(image), most, starts)
+
+
+def find_objects(model: Model, image: Image, most: int = 20) -> list[Float64]:
+    """Up to `most` separate objects in an image `(h, w)` or `(h, w, 3)`: starts `(k, v, 2)` each, best first."""
+    return make_object_search(model, most)(image)
+
+
+def _separate(shapes: Float64, most: int, starts: int) -> list[Float64]:
+    """Shapes `(k, v, 2)`, best first, in groups of one object each."""
+    groups: list[list[Float64]] = []
+    for shape in shapes:
+        size = float(shape_size(shape))
+        for group in groups:
+            gap = float(np.linalg.norm(shape.mean(axis=0) - group[0].mean(axis=0)))
+            if gap < _SEPARATE * max(size, float(shape_size(group[0]))):
+                group.append(shape)
+                break
+        else:
+            groups.append([shape])
+    return [np.array(group[:starts]) for group in groups[:most]]
 
 
 def scan(fitter: Fitter, image: Image, best: int = 5) -> Float64:

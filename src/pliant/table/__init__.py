@@ -5,7 +5,7 @@
 
 from pliant.table.columns import COLUMNS, VERSION, Column, Kind, columns_of
 from pliant.table.reading import TABLE, read_fits, read_head, rows_of
-from pliant.table.writing import Row, cells_of, table_writer, write_table
+from pliant.table.writing import Row, cells_of, object_cells, table_writer, write_table
 
 __all__ = [
     "COLUMNS",
@@ -16,6 +16,7 @@ __all__ = [
     "Row",
     "cells_of",
     "columns_of",
+    "object_cells",
     "read_fits",
     "read_head",
     "rows_of",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-VERSION = 2
+VERSION = 3
 """Of the columns. A file has it in its metadata; those of pliant 0.1 have none, and are version 1."""
 
 Kind = Literal["fits", "track", "evaluation", "experiment"]
@@ -33,6 +33,7 @@ _EVERY = (
     Column(
         "image", "string", "", "the image as it was named; of a video, the video or the file of the frame"
     ),
+    Column("object", "int32", "", "number of the object in the image, from 0", ("fits", "evaluation")),
     Column("status", "string", "", "how the fit ended; `failed` if there is none"),
     Column("reason", "string", "", "why there is no fit, a sentence; otherwise empty"),
     Column("confidence", "float64", "", "the probability that the error is below a bound, if it is known"),
@@ -56,7 +57,7 @@ _EVERY = (
     Column(
         "units", "float64", "", "`error` in the unit of the landmark file, if it has one", ("evaluation",)
     ),
-    Column("found", "bool", "", "whether the start was on the object", ("evaluation",)),
+    Column("found", "bool", "", "whether the fit is on the object", ("evaluation",)),
     Column(
         "trial", "string", "", "name of all settings together: those of one trial share it", ("experiment",)
     ),

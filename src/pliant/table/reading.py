@@ -37,13 +37,19 @@ def read_head(path: Path) -> dict[str, Any]:
 
 
 def rows_of(path: Path, columns: Iterable[str] | None = None) -> Iterator[Row]:
-    """The rows of a table, a few in memory at a time, with some of the columns or all."""
+    """The rows of a table, a few in memory at a time, with some of the columns or all.
+
+    Before there was a column `object`, an image had one, with the number 0.
+    """
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as file:
-        for batch in file.iter_batches(_ROWS, columns=None if columns is None else list(columns)):
+        there = file.schema_arrow.names
+        wanted = list(there if columns is None else columns)
+        always = {} if "object" in there or "object" not in wanted else {"object": 0}
+        for batch in file.iter_batches(_ROWS, columns=[name for name in wanted if name in there]):
             for row in batch.to_pylist():
-                yield {**row, "image": from_text(row["image"])} if "image" in row else row
+                yield always | ({**row, "image": from_text(row["image"])} if "image" in row else row)
 
 
 def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
@@ -69,7 +75,7 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
     >>> from pliant.records import write_records
     >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
     >>> model = pliant.train(faces[:10], size=30, shape_modes=(1, 3), confidence=False, progress=False)
-    >>> done = pliant.evaluate(model, faces[10:], ["po-asy-gn"], starts=1, progress=False)
+    >>> done = pliant.evaluate(model, faces[10:], start="noise", starts=1, progress=False)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_records(f"{folder}/errors.parquet", done.records)
     ...     fits = pliant.read_fits(f"{folder}/errors.parquet")
