@@ -80,6 +80,8 @@ def track(
 
     """
     settings = (settings or Tracking()).changed(**changes)
+    if settings.start == "landmarks":
+        raise ValueError("start=landmarks: the frames of a video have none; give them as places for the first frame.")
     fitter = make_fitter(model, algorithm=settings.algorithm, jobs=jobs, trace=False)
     if not fitter.prepared[-1][2].weights.residual > 0:
         raise ValueError(
@@ -93,10 +95,11 @@ def track(
     first = None if find is None or callable(find) else np.asarray(find, dtype=np.float64)
     chain = Chain((given(find),)) if callable(find) else find_chain(model, settings)
     belief = belief_of(model, settings)
+    near = _near(fitter, settings)
     follower = Follower(
-        fitter=fitter,
-        quick=_quick(fitter, settings),
-        search=Search(fitter, chain, belief),
+        fitter=near,
+        quick=_quick(near, settings),
+        search=Search(fitter, near, chain, belief),
         belief=belief,
         settings=settings,
         most=_most(settings, first),
@@ -105,13 +108,16 @@ def track(
     return follower.follow(frames, rate)
 
 
-def _quick(fitter: Fitter, settings: Tracking) -> Fitter:
-    """The fitter at its finest level alone, with few iterations on some of the pixels."""
-    alone = replace(fitter.model, levels=fitter.model.levels[-1:])
-    few = fitter.settings.changed(iterations=settings.iterations, sampling=settings.sampling)
-    if settings.sampling == fitter.settings.sampling:
-        return fitter.alike(model=alone, settings=few)
-    return replace(fitter, model=alone, settings=few)
+def _near(fitter: Fitter, settings: Tracking) -> Fitter:
+    """The fitter for places where an object was: on some of the pixels."""
+    fewer = fitter.settings.changed(sampling=settings.sampling)
+    return fitter if fewer == fitter.settings else replace(fitter, settings=fewer)
+
+
+def _quick(near: Fitter, settings: Tracking) -> Fitter:
+    """The same at its finest level alone, with few iterations."""
+    alone = replace(near.model, levels=near.model.levels[-1:])
+    return near.alike(model=alone, settings=near.settings.changed(iterations=settings.iterations))
 
 
 def _most(settings: Tracking, first: Floats | None) -> int | None:

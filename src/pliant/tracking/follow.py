@@ -135,7 +135,7 @@ class Follower:
         others = not full and number % self.settings.new_every == 0
         if not soon and not others:
             return {}, _NOT_LOOKED_FOR
-        search = self.search if others or not followed else self._beside
+        search = self._beside if followed else self.search
         if self.first is not None and not count:
             search = self.search.starting(self.first)
         most = None if self.most is None else self.most - len(followed)

@@ -39,7 +39,7 @@ class TrackedFrame:
     """One frame: its number from 0, and the objects that are known, in the order of their numbers.
 
     There is at least one: if none is known, it is the one that is waited for, and lost. `result`, `event` and
-    `mismatch` are those of the first, for whoever follows one object.
+    `mismatch` are those of the first that is not lost, for whoever follows one object.
 
     `time` is that in the video, and `seconds` is how long it took to follow and to look for objects. `image` is None
     if the frame could not be read. Keep points rather than whole frames of a long video.
@@ -52,16 +52,21 @@ class TrackedFrame:
     image: Image | None = field(repr=False, compare=False)
 
     @property
+    def first(self) -> TrackedObject:
+        """The first object that is not lost; if all are, the first."""
+        return next((one for one in self.objects if one.event is not Event.LOST), self.objects[0])
+
+    @property
     def result(self) -> FitResult:
         """The fit of the first object."""
-        return self.objects[0].result
+        return self.first.result
 
     @property
     def event(self) -> Event:
         """What happened to the first object."""
-        return self.objects[0].event
+        return self.first.event
 
     @property
     def mismatch(self) -> float:
         """How badly the model explains the frame at the first object."""
-        return self.objects[0].mismatch
+        return self.first.mismatch

@@ -25,9 +25,11 @@ None, no boxes, or a ValueError: there is nothing."""
 
 @dataclass(frozen=True)
 class Search:
-    """How objects are looked for: the fitter and the ways of `fit`, and what is believed."""
+    """How objects are looked for: the fitter and the ways of `fit`, one for places where they were, and what is
+    believed."""
 
     fitter: Fitter
+    near: Fitter
     chain: Chain
     belief: Belief
 
@@ -50,13 +52,13 @@ class Search:
         found: list[FitResult] = []
         reasons: list[str] = []
         if last:
-            found = self._fits(image, [place[None] for place in last], known)
+            found = self._fits(self.near, image, list(last), known)
         for way in self.chain.ways:
             if self._is_enough(image, [*known, *found], len(found), most):
                 break
             if way.several or not (known or found):
                 try:
-                    found += self._fits(image, way.find(image), [*known, *found])
+                    found += self._fits(self.fitter, image, way.find(image), [*known, *found])
                 except ValueError as error:
                     reasons.append(str(error))
         reasons.append("what was found does not look like the object.")
@@ -67,15 +69,17 @@ class Search:
             return new >= most
         return bool(there) and not has_room(image, there)
 
-    def _fits(self, image: Image, groups: Sequence[Floats], known: Sequence[FitResult]) -> list[FitResult]:
+    def _fits(
+        self, fitter: Fitter, image: Image, groups: Sequence[Floats], known: Sequence[FitResult]
+    ) -> list[FitResult]:
         """Fits from starts of objects that are not known, those that are believed."""
-        model = self.fitter.model
+        model = fitter.model
         new = [
             group
             for group in groups
             if not any(is_same_object(start_candidates(model, group)[0], one.points) for one in known)
         ]
-        fits = self.fitter.block([image] * len(new), new, self.fitter.jobs)
+        fits = fitter.block([image] * len(new), new, fitter.jobs)
         return self._distinct([fit for fit in fits if self.belief.believes(fit)], known)
 
     def _distinct(self, fits: Sequence[FitResult], known: Sequence[FitResult]) -> list[FitResult]:
