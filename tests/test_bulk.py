@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pliant
-from pliant.batch import Rescan
 from pliant.bulk import Drawing, Task, files, look, read_fits, refusal, run
 from pliant.bulk.journal import JOURNAL, Journal, read_rows, whole_lines
 from pliant.data import formats
 from pliant.data.annotation import Convention
 from pliant.fitting.fitter import Fitter, make_fitter
+from pliant.starts.choice import Chain, Way
 from pliant.synthetic import write_faces
 from pliant.table import (
     TABLE,
@@ -295,7 +295,7 @@ def test_numbers_are_kept_to_the_bit(tmp_path):
         "y": values,
     }
     with Journal(tmp_path / JOURNAL, {"settings": {}}) as journal:
-        journal.append([row])
+        journal.append([[row]])
     write_table(tmp_path / TABLE, read_rows(tmp_path / JOURNAL), {})
     [again] = rows_of(tmp_path / TABLE)
     assert np.array(again["x"]).tobytes() == np.array(values).tobytes()
@@ -307,11 +307,11 @@ def test_numbers_are_kept_to_the_bit(tmp_path):
 def test_lines_after_a_torn_one_are_not_trusted(tmp_path):
     file = tmp_path / JOURNAL
     with Journal(file, {"settings": {}}) as journal:
-        journal.append([{"a": 1}, {"b": 2}])
+        journal.append([[{"a": 1}], [{"b": 2}]])
     head, first, second = file.read_bytes().splitlines(keepends=True)
     for torn in (b"\x00\x00\n", first, second[:-3] + b"\n", second.replace(b"2", b"3", 1)):
         file.write_bytes(head + first + torn + second)
-        assert [line for line, _ in whole_lines(file)] == [{"settings": {}}, {"a": 1}]
+        assert [line for line, _ in whole_lines(file)] == [{"settings": {}}, {"rows": [{"a": 1}]}]
 
 
 class TestReading:
@@ -395,26 +395,28 @@ def _lines(output):
 
 
 def test_what_is_not_trusted_is_looked_for_again(calibrated, images, tmp_path):
-    """Starts in a corner, and none for one image: a rescan finds both, and leaves alone what was good."""
+    """Starts in a corner, and none for one image: the next way finds both, and leaves alone what was good."""
     folder = Path(images[0]).parent
     some = [name for name in images if not name.endswith(f"{BAD:04d}.jpg")][:6]
     truths = {name: pliant.read_landmarks((folder / name).with_suffix(".pts")) for name in some}
 
-    def where(name, image):
+    by_pixels = {pliant.read_image(name).tobytes(): name for name in some}
+
+    def first(image):
+        name = by_pixels[image.tobytes()]
         if name == some[0]:
             raise ValueError("nothing was found.")
-        return truths[name] - 25 if name in some[1:3] else truths[name]
+        return [truths[name] - 25 if name in some[1:3] else truths[name]]
 
     fitter = make_fitter(calibrated, jobs=2, trace=False)
     looked = []
-    by_pixels = {pliant.read_image(name).tobytes(): name for name in some}
 
     def again(image):
         looked.append(by_pixels[image.tobytes()])
-        return truths[looked[-1]]
+        return [truths[looked[-1]]]
 
-    run(Task(some, tmp_path / "once", {}), fitter, where)
-    run(Task(some, tmp_path / "twice", {}), fitter, where, rescan=Rescan(again, 0.5))
+    run(Task(some, tmp_path / "once", {}), fitter, Chain((Way("first", first),)))
+    run(Task(some, tmp_path / "twice", {}), fitter, Chain((Way("first", first), Way("again", again))))
     once, twice = read_fits(tmp_path / "once"), read_fits(tmp_path / "twice")
     assert once["status"][0] == "failed"
     assert set(some[:3]) <= set(looked)

@@ -25,7 +25,8 @@ from pliant.synthetic import write_faces
 from test_cli import run
 
 KEYS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "pixels", "ms"]
-FEW = {"device": "reference", "iterations": (3, 2), "starts": 2}
+FEW = {"device": "reference", "iterations": (3, 2), "start": "noise", "starts": 2}
+FOUND = {"device": "reference", "iterations": (3, 2), "progress": False}
 QUICK = ("--device", "reference", "--iterations", "3,2")
 
 
@@ -69,15 +70,16 @@ class TestEvaluate:
         assert both[0] == alone[0]
         assert {**both[2], "ms": 0} == pytest.approx({**alone[1], "ms": 0})
 
-    def test_a_failed_fit_has_the_error_of_its_start(self, model, dataset):
+    def test_a_failed_fit_is_a_failure(self, model, dataset):
         truth, width = dataset[0].points(), dataset[0].image().shape[1]
 
         def across(seed):
             return perturbed(model, truth, 0.9, np.random.default_rng([seed, 0, 0]))[:, 0]
 
         seed = next(seed for seed in range(1000) if np.all((across(seed) < 0) | (across(seed) >= width)))
-        begin, fitted = evaluate(model, dataset[:1], noise=0.9, seed=seed, **{**FEW, "starts": 1}).rows
-        assert {**fitted, "ms": 0, "algorithm": "start"} == begin
+        done = evaluate(model, dataset[:1], noise=0.9, seed=seed, **{**FEW, "starts": 1})
+        assert done.records[0].error == np.inf
+        assert (done.rows[1]["mean"], done.rows[1]["lt_0.04"]) == (1.0, 0.0)
 
     def test_images_without_landmarks_are_left_out(self, model, dataset):
         bare = replace(dataset[0], points_source=None)
@@ -123,7 +125,7 @@ class TestEvaluate:
 class TestRecords:
     def test_rows_sum_up_the_records(self, model, dataset):
         done = evaluate(model, dataset[:3], ["po-asy-gn", "po-inv-gn"], points="17-35", **FEW)
-        assert done.search is None
+        assert done.sentences == []
         assert [(r.algorithm, r.image, r.start) for r in done.records] == [
             (name, sample.name, k)
             for name in ("po-asy-gn", "po-inv-gn")
@@ -137,7 +139,7 @@ class TestRecords:
                 assert record.error == pytest.approx(np.mean(record.distances[17:36]))
                 assert record.found
 
-    def test_images_where_nothing_is_found_are_counted_and_not_in_the_rows(self, model, dataset):
+    def test_what_is_not_found_is_a_failure_in_every_figure(self, model, dataset):
         truths = [sample.points() for sample in dataset[:4]]
         known = {sample.image().tobytes(): k for k, sample in enumerate(dataset[:4])}
 
@@ -145,21 +147,62 @@ class TestRecords:
             k = known[image.tobytes()]
             if k == 1:
                 raise ValueError("nothing.")
-            # The second of several is enough to have found it.
-            return np.array([truths[k] + 40, truths[k] + (40 if k == 2 else 1)])
+            return truths[k] + (25 if k == 2 else 1)
 
-        done = evaluate(model, dataset[:4], find=find, **FEW)
-        assert (done.search.images, done.search.nothing, done.search.far, done.search.found) == (4, 1, 1, 2)
+        done = evaluate(model, dataset[:4], find=find, **FOUND)
         assert [record.found for record in done.records] == [True, False, False, True]
-        assert done.records[1].status == "failed"
-        assert np.isnan(done.records[1].error)
-        assert np.isfinite(done.records[2].error)
-        rows = evaluate(model, Dataset((dataset[0], dataset[3]), "two"), find=find, **FEW).rows
-        assert {**done.rows[1], "ms": 0} == pytest.approx({**rows[1], "ms": 0})
-        with pytest.raises(
-            ValueError, match="none of 2 images: in 1 nothing was found, and in 1 the start was"
-        ):
-            evaluate(model, dataset[1:3], find=find, **FEW)
+        assert (done.records[1].status, done.records[1].reason) == ("failed", "nothing.")
+        assert done.records[1].error == np.inf
+        assert 0.3 < done.records[2].error < np.inf
+        row = done.rows[1]
+        assert (row["found"], row["missed"], row["false"]) == (2, 2, 1)
+        assert row["lt_0.04"] == np.mean([record.error < 0.04 for record in done.records])
+        assert row["mean"] == pytest.approx(np.mean([min(record.error, 1) for record in done.records]))
+        [sentence] = done.sentences
+        assert sentence.startswith(
+            "2 of 4 objects in 4 images were found; 2 were missed, and 1 trusted fit is"
+        )
+
+    def test_objects_of_one_image_are_matched_to_their_fits(self, model, dataset):
+        """Two faces beside each other: fits in any order, one missing, one on nothing."""
+        pair = [dataset[0], dataset[1]]
+        image = np.concatenate([sample.image() for sample in pair], axis=1)
+        width = pair[0].image().shape[1]
+        truths = [pair[0].points(), pair[1].points() + (width, 0)]
+        both = Dataset(
+            tuple(
+                pliant.Sample(name, image_of, lambda truth=truth: truth)
+                for name, image_of, truth in zip(
+                    ("both", "both, object 2"), [lambda: image] * 2, truths, strict=True
+                )
+            ),
+            "both",
+        )
+        both = Dataset(tuple(replace(sample, image_source=both[0].image_source) for sample in both), "both")
+        done = evaluate(model, both, find=lambda _: np.array(truths[::-1])[:, None] + 1, **FOUND)
+        assert [(record.image, record.object, record.found) for record in done.records] == [
+            ("both", 0, True),
+            ("both", 1, True),
+        ]
+        assert done.images == 1
+        assert max(record.error for record in done.records) < 0.1
+        one = evaluate(model, both, find=lambda _: truths[1] + 1, **FOUND)
+        assert [record.found for record in one.records] == [False, True]
+        assert one.records[0].reason == "no fit is on this object."
+        between = truths[0] + (width / 2, 0)
+        three = evaluate(model, both, find=lambda _: np.array([*truths, between])[:, None], **FOUND)
+        assert (three.rows[1]["found"], three.rows[1]["false"], len(three.false)) == (2, 1, 1)
+        assert np.isnan(three.false[0].error)
+
+    def test_evaluate_is_fit(self, calibrated, dataset):
+        """The same way to starts, the same fits: what is measured is what a user gets."""
+        few = {"iterations": (3, 2), "tries": 2}
+        fits = pliant.fit(calibrated, dataset[:3], trace=False, **few)
+        done = evaluate(calibrated, dataset[:3], progress=False, **few)
+        for fit, record in zip(fits, done.records, strict=True):
+            nearest = min(fit.objects, key=lambda one: np.linalg.norm(one.points - record.points))
+            np.testing.assert_allclose(nearest.points, record.points, atol=1e-3)
+            assert record.confidence == pytest.approx(nearest.confidence(), abs=1e-3)
 
     def test_errors_in_pixels_and_units(self, model, dataset):
         """In units where each sample has a scale, and nowhere if one has none."""
@@ -184,33 +227,32 @@ class TestRecords:
         assert "units" not in rows[1]
         assert rows[1]["pixels"] == pytest.approx(done.rows[1]["pixels"])
 
-    def test_of_several_starts_the_first_is_the_error_and_any_may_be_on_the_object(self, model, dataset):
-        samples = dataset[:2]
-        truth = samples[0].points()
-        size = np.ptp(truth, axis=0).mean()
-        far, near = truth + (0.9 * size, 0), truth + (0.1 * size, 0)
-        given = iter([np.array([far, near]), np.array([far, far])])
-        search = evaluate(model, samples, ["po-asy-gn"], find=lambda image: next(given), iterations=1, jobs=1)
-        assert (search.search.images, search.search.far, search.search.nothing) == (2, 1, 0)
-        assert [record.found for record in search.records] == [True, False]
-        assert search.rows[0]["mean"] == pytest.approx(0.9, rel=1e-6)
-        assert search.rows[1]["mean"] == search.records[0].error
-
     def test_ways_have_names(self, model, dataset):
-        assert evaluate(model, dataset[:2], start="centre", **FEW).search.images == 2
-        with pytest.raises(ValueError, match="start=nowhere: it must be noise, auto"):
-            evaluate(model, dataset[:2], start="nowhere", **FEW)
+        assert evaluate(model, dataset[:2], **{**FEW, "start": "centre"}).rows[1]["ms"] > 0
+        with pytest.raises(ValueError, match="start=nowhere: it must be auto"):
+            evaluate(model, dataset[:2], start="nowhere", **FOUND)
 
 
 class TestEvaluateCommand:
     def test_table_json_and_files(self, file, folder, tmp_path):
         names = "po-asy-gn,ssd-inv-gn-sch"
-        arguments = ("evaluate", file, folder, "--algorithm", names, "--starts", 1, *QUICK)
+        arguments = (
+            "evaluate",
+            file,
+            folder,
+            "--algorithm",
+            names,
+            "--start",
+            "noise",
+            "--starts",
+            1,
+            *QUICK,
+        )
         done = run(*arguments, "-o", tmp_path / "fits.csv")
         for word in ("start", "po-asy-gn", "ssd-inv-gn-sch", "<0.02", "median", "ms", "wrote 6 fits"):
             assert word in done.stdout
         printed = json.loads(run(*arguments, "--json", "-o", tmp_path / "fits.parquet").stdout)
-        assert printed["search"] is None
+        assert (printed["images"], printed["false"]) == (3, [])
         assert [list(row) for row in printed["rows"]] == [KEYS] * 3
         model = pliant.load(file)
         again = evaluate(model, pliant.load_dataset(folder), names.split(","), **{**FEW, "starts": 1})
@@ -239,14 +281,14 @@ class TestEvaluateCommand:
         ]
 
     def test_starts_without_ground_truth(self, file, folder, tmp_path):
-        arguments = ("evaluate", file, folder, "--start", "detector", "--tries", 2, *QUICK)
+        arguments = ("evaluate", file, folder, "--tries", 2, *QUICK)
         done = run(*arguments, "--verbose", "-o", tmp_path / "fits.json")
         assert "start: detector" in done.stdout
-        assert "the object was found in" in done.stdout
+        assert "objects in 3 images were found" in done.stdout
         written = json.loads((tmp_path / "fits.json").read_text())
-        search = json.loads(run(*arguments, "--json").stdout)["search"]
-        assert len(written) == search["images"] == 3
-        assert sum(record["found"] for record in written) == search["found"]
+        printed = json.loads(run(*arguments, "--json").stdout)
+        assert len(written) == printed["images"] == 3
+        assert sum(record["found"] for record in written) == printed["rows"][1]["found"]
 
     @pytest.mark.parametrize(
         ("arguments", "sentence"),
@@ -256,7 +298,8 @@ class TestEvaluateCommand:
             (("{bare}",), "no image has a landmark file beside it"),
             (("{folder}", "-o", "no/where.json"), "does not exist"),
             (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
-            (("{folder}", "--detector", "haar-face"), "say how with --start"),
+            (("{folder}", "--start", "noise", "--detector", "haar-face"), "nothing to be found: say --start"),
+            (("{folder}", "--objects", "none"), "a number of objects from 1, or 'all'"),
         ],
     )
     def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):
@@ -302,6 +345,7 @@ class TestPlots:
 
 
 def test_dry_run_says_what_would_be_done(file, folder, command):
-    said = command("evaluate", file, folder, "--dry-run", "--algorithm", "po-asy-gn,po-inv-gn").out
+    noise = ("--start", "noise", "--algorithm", "po-asy-gn,po-inv-gn")
+    said = command("evaluate", file, folder, "--dry-run", *noise).out
     assert said.startswith("would fit ")
     assert "annotated images with po-asy-gn, po-inv-gn, 3 starts each" in said

@@ -293,7 +293,7 @@ def test_json_and_dry_run(fit, folder, tmp_path):
     output = tmp_path / "out"
     plan = json.loads(fit(folder, "-o", output, "--dry-run", "--json", "--draw").out)
     assert (plan["images"], plan["done"]) == (3, 0)
-    assert plan["settings"]["start"].startswith("detector, chosen by auto")
+    assert plan["settings"]["start"].endswith("then scan, chosen by auto")
     assert plan["writes"] == [str(output / "fits.parquet"), str(output / "pictures")]
     assert "would fit 3 images" in fit(folder, "-o", output, "--dry-run").out
     assert not output.exists()

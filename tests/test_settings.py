@@ -138,7 +138,7 @@ class TestCommands:
         [
             ("train", Training, set()),
             ("fit", Fitting, set()),
-            ("evaluate", Fitting, {"rescan_below"}),
+            ("evaluate", Fitting, set()),
             ("evaluate", Evaluating, set()),
             ("track", Tracking, set()),
         ],
@@ -156,9 +156,11 @@ class TestCommands:
                 assert isinstance(default, bool) == isinstance(shown, bool)
 
     def test_sentences_of_the_library_are_told_in_flags(self):
-        names = {"tries": "--tries", "every_box": "--every-box", "format": "--from"}
+        names = {"tries": "--tries", "skip_invalid": "--skip-invalid", "format": "--from"}
         assert in_flags("tries=0: it must be 1.", names) == "--tries 0: it must be 1."
-        assert in_flags("give every_box=True, or format=csv", names) == "give --every-box, or --from csv"
+        assert (
+            in_flags("give skip_invalid=True, or format=csv", names) == "give --skip-invalid, or --from csv"
+        )
         assert (
             in_flags("s3://bucket/tries=3/a.png: gone; other=3", names)
             == "s3://bucket/tries=3/a.png: gone; other=3"
@@ -182,22 +184,21 @@ class TestCommands:
             assert fit.confidence() == pytest.approx(table["confidence"][k], abs=1e-4)
 
 
-class TestRescan:
+class TestChain:
     def test_fit_scans_where_nothing_was_found(self, calibrated, dataset):
-        """A detector that is blind: with the rescan, the object is found all the same."""
+        """A detector that is blind: by the next way, the object is found all the same."""
 
         def blind(image):
             return np.zeros((0, 4))
 
         learned = replace(calibrated.placements[0], reference="blind")
         model = replace(calibrated, placements=(learned,))
-        once = pliant.fit(model, dataset[0], detector=blind, rescan_below=0)
-        twice = pliant.fit(model, dataset[0], detector=blind)
-        assert (once.status, once.reason) == ("failed", "the detector blind found nothing.")
-        assert twice.ok
-        assert twice.confidence() > 0
+        found = pliant.fit(model, dataset[0], detector=blind)
+        assert found.ok
+        assert found.confidence() > 0
         asked = pliant.fit(model, dataset[0], "detector", detector=blind)
-        assert asked.status == "failed"  # who asks for a way gets that way
+        # Who asks for a way gets that way.
+        assert (asked.status, asked.reason) == ("failed", "the detector blind found nothing.")
 
 
 class TestTraining:

@@ -145,7 +145,7 @@ class TestReading:
         later = parquet.read_table(path)
         later = later.replace_schema_metadata({**later.schema.metadata, NUMBER: b"99"})
         parquet.write_table(later, path)
-        with pytest.raises(ValueError, match="version 99, and this pliant reads tables up to version 2"):
+        with pytest.raises(ValueError, match="version 99, and this pliant reads tables up to version 3"):
             read_fits(path)
 
     def test_other_files_are_a_sentence(self, tmp_path):
@@ -183,7 +183,14 @@ def test_evaluations_and_experiments_agree(face_folders, tmp_path):
     conduct(tmp_path / "e", {"algorithms": settings}, jobs=1, progress=False)
     trained = pliant.train(sets["train"], settings.training, progress=False)
     done = evaluate(
-        trained, sets["test"], ["po-asy-gn"], starts=1, iterations=(24, 16), jobs=1, progress=False
+        trained,
+        sets["test"],
+        ["po-asy-gn"],
+        start="noise",
+        starts=1,
+        iterations=(24, 16),
+        jobs=1,
+        progress=False,
     )
     write_records(tmp_path / "v.parquet", done.records)
     one, other = read_fits(tmp_path / "e"), read_fits(tmp_path / "v.parquet")

@@ -23,6 +23,7 @@ from pliant.pca import PCA
 from pliant.settings import LARGEST_SIZE, SMALLEST_SIZE
 from pliant.shape import ShapeModel, shape_size
 from pliant.shape.pdm import similarity_vectors
+from pliant.starts.filters import ObjectFilter
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence, Evidence
 
@@ -37,6 +38,9 @@ _CHANNELS = {"intensity": 1, "normalized": 1, "gradient": 2, "igo": 4, "dsift": 
 
 _FAR = 1e3
 """Boxes' sizes beyond which no object is placed: an object that is larger than its image is placed within a few."""
+
+_MOST_CELLS, _CELL = 2**14, 4
+"""Cells that a filter may have, and their pixels."""
 
 
 def checked_frame(frame: Frame) -> Frame:
@@ -99,6 +103,8 @@ def check_model(model: Model) -> None:
         _check_placement(placement)
     if model.confidence is not None:
         _check_confidence(model.confidence, model.landmarks)
+    if model.object_filter is not None:
+        _check_filter(model.object_filter)
 
 
 def _check_level(level: Level) -> None:
@@ -172,6 +178,17 @@ def _check_placement(placement: Placement) -> None:
         lowest = -_FAR if name in ("x", "y", "angle") else 0
         _require(value >= lowest, f"a placement has {name} {value!r}")
     _require(placement.size > 0 and placement.found <= 1, "a placement is of nothing")
+
+
+def _check_filter(found: ObjectFilter) -> None:
+    _, rows, columns = found.weights.shape
+    _require(0 < rows * columns <= _MOST_CELLS, f"its filter has {rows} x {columns} cells")
+    numbers = _finite(found.weights) and _finite(found.shape) and math.isfinite(found.offset)
+    _require(numbers, "its filter has entries that are not finite numbers")
+    extent = np.ptp(found.shape, axis=0)
+    inside = found.shape.min() >= 0 and np.all(found.shape.max(axis=0) <= _CELL * np.array([columns, rows]))
+    _require(bool(inside and np.all(extent > 0)), "the shape in its filter lies outside of it")
+    _require(0 <= found.turn <= math.pi, f"its filter is for objects turned by {found.turn:g}")
 
 
 def _check_confidence(confidence: Confidence, landmarks: int) -> None:

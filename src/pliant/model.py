@@ -17,6 +17,7 @@ from pliant.container import refused
 from pliant.level import Level
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
+from pliant.starts.filters import ObjectFilter
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
 
@@ -39,6 +40,8 @@ class Model(Concise):
         Where the object was in the training images, and in the boxes of a detector.
     confidence
         What was learned about the errors of fits, if the model was calibrated.
+    object_filter
+        What finds the object in whole images; models of pliant 0.1 have none.
     landmark_names
         Those of the training data, if all samples agree on them.
 
@@ -65,6 +68,7 @@ class Model(Concise):
     placements: tuple[Placement, ...] = ()
     confidence: Confidence | None = None
     landmark_names: tuple[str, ...] = ()
+    object_filter: ObjectFilter | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "provenance", Frozen(self.provenance))

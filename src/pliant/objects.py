@@ -44,6 +44,8 @@ class Hunt:
     def __post_init__(self) -> None:
         self._ways: list[Way] = list(self.start.ways) if isinstance(self.start, Chain) else []
         self._waiting: list[Floats] = []
+        self._patience: int | None = None
+        self._last = 0
         self._begun = False
 
     def next_starts(self) -> list[Floats]:
@@ -52,14 +54,22 @@ class Hunt:
             return [] if self._begun else self._given()
         if self._is_enough():
             return []
+        if self._patience is not None and len(self.fits) - self._last_trusted() >= self._patience:
+            self._waiting = []
         while not self._waiting and self._ways:
             way = self._ways.pop(0)
             if way.several or not self._trusted():
-                self._waiting = self._found(way)
-        # If one is enough, the likeliest may be it; otherwise all of them go on together.
-        count = 1 if self.settings.objects == 1 else len(self._waiting)
+                self._waiting, self._patience, self._last = self._found(way), way.patience, len(self.fits)
+        # If one is enough, the likeliest may be it; otherwise several go on together.
+        count = 1 if self.settings.objects == 1 else self._patience or len(self._waiting)
         taken, self._waiting = self._waiting[:count], self._waiting[count:]
         return taken
+
+    def _last_trusted(self) -> int:
+        """How many fits there were when the last one was trusted, or this way of starting began."""
+        trusted = self._trusted()
+        numbers = [k for k, fit in enumerate(self.fits, start=1) if any(fit is one for one in trusted)]
+        return max(self._last, *numbers, 0)
 
     def _given(self) -> list[Floats]:
         self._begun = True

@@ -19,6 +19,7 @@ from pliant.motion import MOTIONS, Frame
 from pliant.pca import PCA
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel
+from pliant.starts.filters import DIRECTIONS, ObjectFilter
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
 
@@ -36,6 +37,7 @@ class Parts(TypedDict):
     placements: tuple[Placement, ...]
     confidence: Confidence | None
     landmark_names: tuple[str, ...]
+    object_filter: ObjectFilter | None
 
 
 def save(model: Model, path: Path) -> None:
@@ -87,6 +89,9 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         )
     keep_frame("texture.frame", model.texture.frame)
     texture = {"channels": model.texture.channels, "pca": keep_pca("texture.pca", model.texture.pca)}
+    found = model.object_filter
+    if found is not None:
+        keep("object_filter", weights=found.weights, shape=found.shape)
     return arrays, {
         "levels": levels,
         "texture": texture,
@@ -95,6 +100,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         "placements": [asdict(placement) for placement in model.placements],
         "confidence": None if model.confidence is None else _plain(model.confidence),
         "landmark_names": list(model.landmark_names),
+        "object_filter": None if found is None else {"offset": found.offset, "turn": found.turn},
     }
 
 
@@ -129,7 +135,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     settings, provenance = numbers["settings"], numbers["provenance"]
     if not isinstance(settings, dict) or not isinstance(provenance, dict):
         raise ValueError("its settings or its provenance are no table")
-    # Files of the first version may be older than placements, confidence and names.
+    # Files of the first version may be older than placements, confidence, names and filters.
     return {
         "levels": levels,
         "texture": Texture(drawn, channels, pca),
@@ -139,6 +145,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         "placements": tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         "confidence": _confidence(numbers.get("confidence")),
         "landmark_names": _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
+        "object_filter": _object_filter(arrays, numbers.get("object_filter"), levels[-1].shape.landmarks),
     }
 
 
@@ -166,6 +173,20 @@ def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, 
     if slopes not in arrays:
         return whole
     return whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
+
+
+def _object_filter(
+    arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any] | None, landmarks: int
+) -> ObjectFilter | None:
+    """What is stored since there is such a filter; older files have none."""
+    if plain is None:
+        return None
+    return ObjectFilter(
+        weights=_expect(arrays, "object_filter.weights", np.float32, DIRECTIONS, None, None),
+        offset=_real(plain["offset"]),
+        shape=_expect(arrays, "object_filter.shape", np.float64, landmarks, 2),
+        turn=_real(plain["turn"]),
+    )
 
 
 def _frame(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Frame:

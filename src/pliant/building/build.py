@@ -27,6 +27,7 @@ from pliant.shape import ShapeModel, train_shape_model
 from pliant.shape.missing import complete
 from pliant.shape.symmetry import find_mirror, mirror_of_pairs
 from pliant.starts.detectors import detector_name
+from pliant.starts.filter_learning import learn_filter
 from pliant.starts.learning import learn_placements
 from pliant.threads import cores
 from pliant.version import __version__
@@ -88,6 +89,9 @@ def model_of(
         seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
         shape = train_shape_model(seen.points, settings.size)
         placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, workers)
+        step = bar.start("learning to find the object", 1)
+        object_filter = learn_filter(seen.dataset, seen.points, shape.mean, workers)
+        step()
         sampling = _sampling(settings, shape, feature, channels=3 if valid.colour else 1)
         appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
         levels = _levels(settings, sampling, appearances, workers, bar)
@@ -110,6 +114,7 @@ def model_of(
         provenance=provenance,
         placements=placements,
         landmark_names=valid.names,
+        object_filter=object_filter,
     )
 
 

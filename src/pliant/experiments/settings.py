@@ -94,7 +94,7 @@ Kind = TypeVar("Kind", bound=Settings)
 
 _ELSEWHERE = {
     Training: {"missing", "skip_invalid", "detector", "confidence", "licence", "seed"},
-    Fitting: {"start", "detector", "fallback", "objects", "trusted", "algorithm"},
+    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm"},
 }
 """Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried."""
 

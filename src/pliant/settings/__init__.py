@@ -208,7 +208,7 @@ class Starting(Settings):
     --------
     >>> import pliant
     >>> pliant.Starting(start="scan", tries=3).to_dict()
-    {'start': 'scan', 'tries': 3, 'seed': 0}
+    {'start': 'scan', 'tries': 3, 'any_rotation': False, 'seed': 0}
 
     """
 
@@ -230,6 +230,12 @@ class Starting(Settings):
         None,
         optional(choice("placement", "scan", "centre")),
         "What to do where the detector finds nothing; else the image fails.",
+    )
+    any_rotation: bool = setting(
+        False,
+        flag(),
+        "Scan for objects that are turned by any angle, not only by angles that training images have; it takes "
+        "several times as long.",
     )
     seed: int = setting(0, whole(0), "Another seed draws other starts.")
 

@@ -18,17 +18,14 @@ from pliant.starts.detectors import (
     detected,
     find_detector,
 )
+from pliant.starts.found import NothingFound
 from pliant.starts.placement import (
     IMAGE,
     Placement,
     image_box,
     placed,
 )
-from pliant.starts.scan import (
-    NothingFound,
-    make_object_search,
-    make_scan,
-)
+from pliant.starts.scan import make_object_search, make_scan
 
 RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md.
@@ -36,8 +33,8 @@ RELIABLE = 0.15
 It matters where nobody can say whether a fit is to be trusted. Otherwise the placement is tried in any case.
 """
 
-_SUSPECTS = 20
-"""Objects that a scan may suspect in an image."""
+_SUSPECTS, _PATIENCE = 20, 4
+"""Objects that a scan may suspect in an image, and how many of them in a row may be none: docs/starts.md."""
 
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
@@ -52,11 +49,16 @@ ValueError says why there is none."""
 
 @dataclass(frozen=True)
 class Way:
-    """A way of finding where fits begin; `several` says whether it may find more than one object."""
+    """A way of finding where fits begin.
+
+    `several` says whether it may find more than one object. After `patience` fits in a row that are not trusted,
+    the rest of what it suspects is given up.
+    """
 
     name: str
     find: FindObjects
     several: bool = False
+    patience: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,11 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
     if chosen == "scan":
         # The best finds in all of the image compete, wherever they are.
-        find: FindStarts = make_scan(model, settings.tries)
+        find: FindStarts = make_scan(model, settings.tries, settings.any_rotation)
     else:
         find = partial(_first, _find(model, chosen, settings))
     if chosen == "detector" and settings.fallback is not None:
-        find = _either(find, find_starts(model, settings.fallback, tries=settings.tries, seed=settings.seed))
+        find = _either(find, find_starts(model, settings, start=settings.fallback, fallback=None))
     return _looked_at(find)
 
 
@@ -164,7 +166,8 @@ def _way(model: Model, name: str, settings: Starting) -> Way:
     find = _find(model, name, settings)
     if name == "detector" and settings.fallback is not None:
         find = _either(find, _find(model, settings.fallback, settings))
-    return Way(name, _looked_at(find), several=name in ("detector", "scan"))
+    patience = _PATIENCE if name == "scan" else None
+    return Way(name, _looked_at(find), several=name in ("detector", "scan"), patience=patience)
 
 
 def _either(find: Callable[[Image], Any], otherwise: Callable[[Image], Any]) -> Callable[[Image], Any]:
@@ -205,7 +208,7 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     if way == "centre":
         return lambda image: [centre_box(image)]
     if way == "scan":
-        look = make_object_search(model, _SUSPECTS, tries)
+        look = make_object_search(model, _SUSPECTS, tries, settings.any_rotation)
         return lambda image: [*look(image)]
     if way == "placement":
         usual = _known(model, IMAGE)

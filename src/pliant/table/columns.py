@@ -33,13 +33,7 @@ _EVERY = (
     Column(
         "image", "string", "", "the image as it was named; of a video, the video or the file of the frame"
     ),
-    Column(
-        "object",
-        "int32",
-        "",
-        "number of the object in the image, from 0; in a video it keeps it",
-        ("fits", "track", "evaluation"),
-    ),
+    Column("object", "int32", "", "number of the object in the image, from 0"),
     Column("status", "string", "", "how the fit ended; `failed` if there is none"),
     Column("reason", "string", "", "why there is no fit, a sentence; otherwise empty"),
     Column("confidence", "float64", "", "the probability that the error is below a bound, if it is known"),

@@ -31,23 +31,26 @@ _ROWS = 512
 def object_cells(
     image: str, result: FitResult, size: Size | None = None, bound: float = DEFAULT_BOUND
 ) -> list[dict[str, Any]]:
-    """The rows of an image, one for each object, with its number; otherwise as `cells_of`."""
-    return [
-        {**cells_of(image, fit, size, bound), "object": number} for number, fit in enumerate(result.objects)
-    ]
+    """The cells of `cells_of` for each object of an image."""
+    return [cells_of(image, fit, size, bound, number) for number, fit in enumerate(result.objects)]
 
 
 def cells_of(
-    image: str, result: FitResult, size: Size | None = None, bound: float = DEFAULT_BOUND
+    image: str,
+    result: FitResult,
+    size: Size | None = None,
+    bound: float = DEFAULT_BOUND,
+    number: int = 0,
 ) -> dict[str, Any]:
     """The cells that all tables have, as plain values that JSON and Parquet can hold without rounding.
 
-    `size` is the image's, width and height, if it could be read; `bound` is that of the confidence. What only a fit
-    has is None without one.
+    `size` is the image's, width and height, if it could be read; `bound` is that of the confidence, and `number`
+    that of the object. What only a fit has is None without one.
     """
     confidence = result.confidence(bound)
     cells: dict[str, Any] = {
         "image": image,
+        "object": number,
         "status": str(result.status),
         "reason": readable(result.reason.removeprefix(f"{image}: ")),
         "confidence": None if np.isnan(confidence) else float(confidence),
