@@ -77,7 +77,8 @@ def main() -> None:
 
 def _one(frames: int, seed: int) -> list[Shown]:
     return [
-        Shown(frame.image, frame.points[None], np.array([frame.visible])) for frame in face_video(frames, seed)
+        Shown(frame.image, frame.points[None], np.array([frame.visible]))
+        for frame in face_video(frames, seed)
     ]
 
 

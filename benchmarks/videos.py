@@ -19,8 +19,10 @@ WIDTH, HEIGHT = 320, 240
 
 @dataclass(frozen=True)
 class Shown:
-    """A frame `(h, w, 3)`, the landmarks `(k, v, 2)` of its objects, the share of them that can be seen `(k,)`, and
-    whether it is the first after a cut."""
+    """A frame `(h, w, 3)`, and the landmarks `(k, v, 2)` of its objects.
+
+    `visible (k,)` is the share of them that can be seen, and `cut` says whether the frame is the first after one.
+    """
 
     image: Image
     points: Float64
@@ -29,7 +31,7 @@ class Shown:
 
 
 def stills_with_cuts(samples: Dataset, frames: int, seed: int = 0) -> Iterator[Shown]:
-    """Each still for 10 to 20 frames under a camera that pans, zooms and shakes, then a cut; every third is dark."""
+    """Each still for 10 to 20 frames under a camera that pans, zooms and shakes; every third is dark."""
     rng = np.random.default_rng([seed, 0xC07])
     left = frames
     for number in count():
@@ -93,7 +95,10 @@ def two_that_cross(frames: int, seed: int = 0, width: int = WIDTH) -> Iterator[S
         column, row = np.rint(shapes[0]).astype(int).T
         hidden = behind[np.clip(row, 0, height - 1), np.clip(column, 0, width - 1)] > 0.5
         yield Shown(
-            np.rint(canvas).astype(np.uint8), np.array(shapes), np.array([1 - hidden.mean(), 1.0]), number == 0
+            np.rint(canvas).astype(np.uint8),
+            np.array(shapes),
+            np.array([1 - hidden.mean(), 1.0]),
+            number == 0,
         )
 
 
@@ -105,4 +110,3 @@ def _head(points: Floats, width: int, height: int) -> Float64:
     mask = np.zeros((height, width), np.uint8)
     cv2.ellipse(mask, (tuple(map(float, centre)), tuple(map(float, 2 * axes)), 0.0), 255, -1)
     return np.asarray(cv2.GaussianBlur(mask, (0, 0), 2) / 255.0)
-

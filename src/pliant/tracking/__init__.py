@@ -49,10 +49,10 @@ def track(
     frames
         The name of a video, or images, one after the other.
     find
-        Where objects are. None: they are looked for as `settings.start` says. A box `(4,)`, boxes of several objects
-        `(k, 4)` or a shape `(v, 2)`: there at first, and as the settings say once they were found there; no others
-        are followed unless `settings.objects` is a larger number. A function from an image to these: it is asked in
-        the first frame, after a loss, and now and then for further objects.
+        Where objects are. None: they are looked for as `settings.start` says. A box `(4,)`, boxes of several
+        objects `(k, 4)` or a shape `(v, 2)`: there at first, and as the settings say once one was found; no others
+        are followed unless `settings.objects` is a larger number. A function from an image to these: it is asked
+        in the first frame, after a loss, and now and then for further objects.
     settings
         How to follow, `Tracking()` if not given. While an object is lost, it is looked for in every `look_every`-th
         frame: give more than 1 if that is slow. From frame to frame there are `iterations` at the finest level.
@@ -66,8 +66,7 @@ def track(
     Yields
     ------
     TrackedFrame
-        One for each frame, as it comes, with all `objects` in it. If there is one, its `result` and `event` are also
-        those of the frame.
+        One for each frame, as it comes, with all `objects` in it. `result` and `event` are those of the first.
 
     Examples
     --------
@@ -81,7 +80,9 @@ def track(
     """
     settings = (settings or Tracking()).changed(**changes)
     if settings.start == "landmarks":
-        raise ValueError("start=landmarks: the frames of a video have none; give them as places for the first frame.")
+        raise ValueError(
+            "start=landmarks: the frames of a video have none; give them as places for the first frame."
+        )
     fitter = make_fitter(model, algorithm=settings.algorithm, jobs=jobs, trace=False)
     if not fitter.prepared[-1][2].weights.residual > 0:
         raise ValueError(

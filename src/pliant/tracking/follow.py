@@ -83,9 +83,7 @@ class Follower:
             if self._is_plausible(track, fit):
                 fits[track.number] = fit
         unsure = [
-            track
-            for track in here
-            if track.number not in fits or not self.belief.is_sure(fits[track.number])
+            track for track in here if track.number not in fits or not self.belief.is_sure(fits[track.number])
         ]
         again = self._fits(self.fitter, image, [track.last for track in unsure])
         for track, fit in zip(unsure, again, strict=True):
@@ -109,7 +107,11 @@ class Follower:
 
     def _apart(self, tracks: Sequence[Track], fits: dict[int, FitResult]) -> dict[int, FitResult]:
         """The fits without those of another object: of two in one place, it is the one that looks like itself."""
-        own = {track.number: likeness(track.look, look_of(fits[track.number])) for track in tracks if track.number in fits}
+        own = {
+            track.number: likeness(track.look, look_of(fits[track.number]))
+            for track in tracks
+            if track.number in fits
+        }
         kept: dict[int, FitResult] = {}
         for number in sorted(own, key=lambda number: -own[number]):
             if not any(is_same_object(fits[number].points, other.points) for other in kept.values()):
@@ -124,8 +126,10 @@ class Follower:
         followed: dict[int, FitResult],
         count: int,
     ) -> tuple[dict[int, FitResult], str]:
-        """Fits of objects that were found anew, by their numbers, old ones or those from `count`; and what is said
-        of those that were not."""
+        """Fits of objects that were found anew, by their numbers, and why there are no others.
+
+        Those that nobody has seen before have numbers from `count`.
+        """
         lost = [track for track in tracks if track.number not in followed]
         every = self.settings.look_every
         soon = any(

@@ -41,8 +41,8 @@ class TrackedFrame:
     There is at least one: if none is known, it is the one that is waited for, and lost. `result`, `event` and
     `mismatch` are those of the first that is not lost, for whoever follows one object.
 
-    `time` is that in the video, and `seconds` is how long it took to follow and to look for objects. `image` is None
-    if the frame could not be read. Keep points rather than whole frames of a long video.
+    `time` is that in the video, and `seconds` is how long it took to follow and to look for objects. `image` is
+    None if the frame could not be read. Keep points rather than whole frames of a long video.
     """
 
     number: int

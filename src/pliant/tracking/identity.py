@@ -25,8 +25,8 @@ _NEW = 0.1
 class Track:
     """What is known of an object when a frame comes.
 
-    `last` is its shape `(v, 2)` when it was last believed, and `before` that of the frame before, if it was followed
-    from there. `look (m,)` is what it has looked like. `absent` counts the frames since then.
+    `last` is its shape `(v, 2)` when it was last believed, and `before` that of the frame before, if it was
+    followed from there. `look (m,)` is what it has looked like. `absent` counts the frames since then.
     """
 
     number: int

@@ -25,8 +25,10 @@ None, no boxes, or a ValueError: there is nothing."""
 
 @dataclass(frozen=True)
 class Search:
-    """How objects are looked for: the fitter and the ways of `fit`, one for places where they were, and what is
-    believed."""
+    """How objects are looked for: with the fitter and the ways of `fit`, and what is believed.
+
+    `near` is the fitter for places where they were.
+    """
 
     fitter: Fitter
     near: Fitter
@@ -45,24 +47,26 @@ class Search:
     def __call__(
         self, image: Image, known: Sequence[FitResult], last: Sequence[Float64], most: int | None
     ) -> tuple[list[FitResult], str]:
-        """Up to `most` objects that are not `known`, the surest first, and why there are no more.
+        """Up to `most` objects that are not `known`, in the order of their starts, and why there are no more.
 
         They may be where others were `last`: what was hidden is often there, whatever a detector says.
         """
         found: list[FitResult] = []
         reasons: list[str] = []
         if last:
-            found = self._fits(self.near, image, list(last), known)
+            found, _ = self._fits(self.near, image, list(last), known)
         for way in self.chain.ways:
             if self._is_enough(image, [*known, *found], len(found), most):
                 break
             if way.several or not (known or found):
                 try:
-                    found += self._fits(self.fitter, image, way.find(image), [*known, *found])
+                    more, why = self._fits(self.fitter, image, way.find(image), [*known, *found])
+                    found, reasons = found + more, reasons + why
                 except ValueError as error:
                     reasons.append(str(error))
         reasons.append("what was found does not look like the object.")
-        return sorted(found, key=self.belief.doubt)[:most], reasons[0]
+        surest = sorted(found, key=self.belief.doubt)[:most]
+        return [fit for fit in found if any(fit is one for one in surest)], reasons[0]
 
     def _is_enough(self, image: Image, there: Sequence[FitResult], new: int, most: int | None) -> bool:
         if most is not None:
@@ -71,8 +75,8 @@ class Search:
 
     def _fits(
         self, fitter: Fitter, image: Image, groups: Sequence[Floats], known: Sequence[FitResult]
-    ) -> list[FitResult]:
-        """Fits from starts of objects that are not known, those that are believed."""
+    ) -> tuple[list[FitResult], list[str]]:
+        """The believed fits from starts of objects that are not known, and why others could not begin."""
         model = fitter.model
         new = [
             group
@@ -80,7 +84,8 @@ class Search:
             if not any(is_same_object(start_candidates(model, group)[0], one.points) for one in known)
         ]
         fits = fitter.block([image] * len(new), new, fitter.jobs)
-        return self._distinct([fit for fit in fits if self.belief.believes(fit)], known)
+        believed = [fit for fit in fits if self.belief.believes(fit)]
+        return self._distinct(believed, known), [fit.reason for fit in fits if fit.reason]
 
     def _distinct(self, fits: Sequence[FitResult], known: Sequence[FitResult]) -> list[FitResult]:
         """The surest fit of each object that is not known."""
@@ -88,7 +93,7 @@ class Search:
         for fit in sorted(fits, key=self.belief.doubt):
             if not any(is_same_object(fit.points, one.points) for one in (*known, *kept)):
                 kept.append(fit)
-        return kept
+        return [fit for fit in fits if any(fit is one for one in kept)]
 
 
 def given(find: Find) -> Way:
