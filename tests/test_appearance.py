@@ -8,6 +8,7 @@ from scipy.ndimage import gaussian_filter
 from pliant.appearance.features import feature_names, find_feature, register_feature
 from pliant.appearance.interpolation import bilinear, resample
 from pliant.appearance.view import (
+    angle_to_frame,
     feature_view,
     scale_to_frame,
     view,
@@ -127,6 +128,43 @@ class TestAnyFloat:
             assert np.all(rasterise(vertices, triangles, (8, 8)) == -1)
 
 
+class TestTurnedWindows:
+    @pytest.mark.parametrize("scale", [0.3, 0.5, 0.8, 1.0, 1.7])
+    @pytest.mark.parametrize("angle", [1e-9, 0.4, -2.0, np.pi])
+    def test_pixels_show_what_was_promised(self, scale, angle):
+        """A blob, smoothed by as much as the window shrinks, at every pixel of the window."""
+        y, x = np.mgrid[:120, :120]
+        width = 6.0
+        image = np.exp(-0.5 * ((x - 61) ** 2 + (y - 57) ** 2) / width**2).astype(np.float32)
+        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        size = int(50 * scale)
+        origin = np.array([61.0, 57]) - turn @ np.full(2, 25.3)
+        window = resample(image, origin, scale, (size, size), angle=angle)[:, :, 0]
+        j, i = np.mgrid[:size, :size]
+        places = origin + np.stack([i, j], axis=-1) / scale @ turn.T
+        wide = width**2 + 0.25 * max(scale**-2 - 1, 0) + 1 / 6
+        distance = np.sum((places - (61, 57)) ** 2, axis=-1)
+        expected = width**2 / wide * np.exp(-0.5 * distance / wide)
+        assert_allclose(window, expected, atol=0.006)
+
+    @pytest.mark.parametrize("scale", [0.2, 0.6, 1.0, 1.3])
+    def test_a_window_that_is_hardly_turned_is_an_upright_one(self, scale, rng):
+        image = rng.random((90, 80)).astype(np.float32)
+        one = resample(image, np.array([12.3, 17.8]), scale, (14, 12))
+        other = resample(image, np.array([12.3, 17.8]), scale, (14, 12), angle=1e-9)
+        assert_allclose(one, other, atol=1e-5 if scale >= 0.5 else 0.05)
+
+    def test_the_border_goes_on(self, rng):
+        """As in an image that was made larger by its border."""
+        image = rng.random((50, 40)).astype(np.float32)
+        padded = np.pad(image, 80, mode="edge")
+        for scale, origin in ((0.4, (-30.0, 45.0)), (1.2, (10.0, -20.0)), (0.7, (200.0, 200.0))):
+            shape, angle = (30, 25), 0.7
+            one = resample(image, np.array(origin), scale, shape, angle=angle)
+            other = resample(padded, np.array(origin) + 80, scale, shape, angle=angle)
+            assert_allclose(one, other, atol=0.05 if scale < 0.5 else 1e-5)
+
+
 class TestView:
     def test_the_map_between_levels_is_exact(self, rng):
         image = smooth_image()
@@ -139,6 +177,31 @@ class TestView:
         assert_allclose(
             bilinear(fine.pixels, fine.to_view(points)), bilinear(image[:, :, None], points), atol=0.01
         )
+
+    @pytest.mark.parametrize("angle", [0.0, 0.3, -2.2])
+    def test_a_turned_view_shows_the_same_places(self, rng, angle):
+        image = smooth_image()
+        points = rng.uniform(20, 70, (6, 2))
+        seen = view(image, points, 1.2, 5, angle=angle)
+        assert_allclose(seen.to_image(seen.to_view(points)), points, atol=1e-12)
+        assert seen.to_view(points).min() >= 5 - 1e-9
+        assert_allclose(
+            bilinear(seen.pixels, seen.to_view(points)), bilinear(image[:, :, None], points), atol=0.02
+        )
+
+    def test_covariances_turn_with_the_view(self, rng):
+        seen = view(smooth_image(), np.array([[20.0, 20], [70, 60]]), 0.7, 2, angle=0.9)
+        cloud = rng.normal(size=(200, 2)) @ np.array([[2.0, 0.5], [0, 0.3]])
+        spread = np.array([np.cov(cloud.T), np.eye(2)])
+        assert_allclose(seen.spread_to_image(spread)[0], np.cov(seen.to_image(cloud).T), atol=1e-12)
+        assert_allclose(seen.spread_to_image(spread)[1], np.eye(2) / 0.49, atol=1e-12)
+
+    def test_the_angle_is_that_between_frame_and_object(self):
+        frame = np.array([[0.0, 0], [50, 0], [50, 80]])
+        turned = Similarity(np.asarray(2 * np.exp(0.3j)), np.asarray(5 + 7j)).apply(frame)
+        assert angle_to_frame(frame, turned) == pytest.approx(0.3)
+        upright = view(smooth_image(), turned, 0.5, 0, angle=0.3).to_view(turned)
+        assert_allclose(upright - upright[0], frame - frame[0], atol=1e-9)
 
     def test_colour_becomes_brightness(self):
         image = np.zeros((30, 30, 3), dtype=np.uint8)

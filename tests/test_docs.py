@@ -110,7 +110,7 @@ def _quick(words: list[str]) -> list[str]:
     small = {
         "train": ["--size", "40", "--shape-modes", "2,5"],
         "fit": ["--iterations", "2"],
-        "evaluate": ["--starts", "1", "--iterations", "2"],
+        "evaluate": ["--iterations", "2"],
         "synthetic": ["--count", "6"] if "--video" not in words else ["--frames", "6"],
         "experiment": ["--quick"],
     }.get(words[0], [])

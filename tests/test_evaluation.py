@@ -299,6 +299,7 @@ class TestEvaluateCommand:
             (("{folder}", "-o", "no/where.json"), "does not exist"),
             (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
             (("{folder}", "--start", "noise", "--detector", "haar-face"), "nothing to be found: say --start"),
+            (("{folder}", "--noise", "0.1"), "say --start noise"),
             (("{folder}", "--objects", "none"), "a number of objects from 1, or 'all'"),
         ],
     )

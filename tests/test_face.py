@@ -102,7 +102,7 @@ class TestOneImageOrMany:
         for given in (one, str(one), list(pliant.load_dataset(one))):
             trained = pliant.train(given, **settings, confidence=False)
             np.testing.assert_array_equal(trained.levels[0].shape.mean, expected.levels[0].shape.mean)
-        rows = pliant.evaluate(expected, one, starts=1, iterations=1, progress=False).rows
+        rows = pliant.evaluate(expected, one, start="noise", starts=1, iterations=1, progress=False).rows
         assert len(rows) == 2
 
 

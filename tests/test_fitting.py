@@ -303,6 +303,41 @@ class TestProperties:
         one, other = pliant.fit(model, [image, larger], [start, moved.apply(start)], iterations=(12, 8))
         assert np.abs(moved.apply(one.points) - other.points).max() < 0.02 * shape_size(other.points)
 
+    @pytest.mark.parametrize("quarters", [1, 2, 3])
+    def test_an_image_turned_by_a_quarter_gives_the_turned_fit(self, calibrated, dataset, quarters):
+        sample = dataset[2]
+        image, truth = sample.image(), sample.points()
+        start = perturbed(calibrated, truth, 0.03, np.random.default_rng(3))
+        turned, turn = np.ascontiguousarray(np.rot90(image, -quarters)), 1j**quarters
+        # The corner that becomes the upper left one.
+        corner = [
+            0,
+            image.shape[0] - 1,
+            image.shape[0] - 1 + 1j * (image.shape[1] - 1),
+            1j * (image.shape[1] - 1),
+        ]
+        moved = Similarity(np.asarray(turn), np.asarray(corner[quarters]))
+        one, other = pliant.fit(calibrated, [image, turned], [start, moved.apply(start)], iterations=(12, 8))
+        assert np.abs(moved.apply(one.points) - other.points).max() < 1e-3 * shape_size(other.points)
+        assert other.confidence() == pytest.approx(one.confidence(), abs=1e-3)
+        rotation = np.array([[turn.real, -turn.imag], [turn.imag, turn.real]])
+        assert_allclose(other.covariance, rotation @ one.covariance @ rotation.T, rtol=1e-2, atol=1e-3)
+
+    @pytest.mark.parametrize("degrees", [30, 45, -100])
+    def test_an_image_turned_by_any_angle_gives_nearly_the_turned_fit(self, model, dataset, degrees):
+        sample = dataset[2]
+        image, truth = sample.image(), sample.points()
+        start = perturbed(model, truth, 0.03, np.random.default_rng(3))
+        angle = np.radians(degrees)
+        back = Similarity(np.asarray(np.exp(-1j * angle)), np.zeros((), np.complex128))
+        middle = truth.mean(axis=0)
+        origin = middle - back.apply(np.full((1, 2), 70.0))[0]
+        turned = resample(image, origin, 1.0, (140, 140), angle=-angle)
+        one = pliant.fit(model, image, start, iterations=(12, 8))
+        other = pliant.fit(model, turned, back.inverse().apply(start - origin), iterations=(12, 8))
+        found = back.apply(other.points) + origin
+        assert np.linalg.norm(found - one.points, axis=1).mean() < 0.01 * shape_size(one.points)
+
     def test_the_update_jacobian_is_the_derivative_of_composition(self, plain, dataset):
         level = plain.levels[-1]
         for kind in (level.motion, ThinPlateSpline(level.motion.frame)):

@@ -110,7 +110,7 @@ def test_every_output_of_a_fit_has_them(command, file, folder, tmp_path):
 def test_evaluations_have_them(command, file, folder, tmp_path):
     for ending in ("csv", "parquet"):
         out = tmp_path / f"errors.{ending}"
-        words = ("--starts", 1, "-o", out, "--report", tmp_path / "page.html")
+        words = ("--start", "noise", "--starts", 1, "-o", out, "--report", tmp_path / "page.html")
         command("evaluate", file, folder / "all.csv", *words, *QUICK)
         assert read_annotations(out)[0].names == NAMES
     with open(tmp_path / "errors.csv", newline="", encoding="utf-8") as table:

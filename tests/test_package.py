@@ -18,7 +18,7 @@ LAYERS = [
     {"experiments"},
     {"report", "bulk"},
     {"synthetic", "evaluation", "records", "tracking", "table", "training"},
-    {"trust.calibration"},
+    {"trust.calibration", "tuning"},
     {"batch"},
     {"objects"},
     {"starts.choice"},

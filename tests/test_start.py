@@ -93,13 +93,13 @@ class TestSeveral:
     def test_the_good_one_wins(self, model, dataset, place):
         sample = dataset[2]
         good = sample.points() + 1
-        starts = [good + (25, -20), good * 0.5]
+        starts = [good * 0.5 + (38, 2), good * 0.5]
         starts.insert(place, good)
         [several] = pliant.fit(model, [sample], [np.array(starts)])
         [alone] = pliant.fit(model, [sample], [good])
         assert_allclose(several.start, good)
-        assert_allclose(several.points, alone.points, atol=1e-3)
-        assert several.cost == pytest.approx(alone.cost, rel=1e-4)
+        assert_allclose(several.points, alone.points, atol=0.01)
+        assert several.cost == pytest.approx(alone.cost, rel=1e-3)
 
     def test_images_do_not_disturb_each_other(self, model, dataset):
         starts = [np.array([s.points() + k for k in range(1, 2 + n)]) for n, s in enumerate(dataset[:3])]

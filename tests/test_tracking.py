@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 import pliant
 from pliant.appearance.features import find_feature
 from pliant.appearance.view import (
+    angle_to_frame,
     feature_view,
     scale_to_frame,
 )
@@ -203,7 +204,8 @@ def test_mismatch_is_what_the_pixels_say(model, film, algorithm, sampling):
     # The view of the last level: where its fit began does not matter for a few pixels of margin.
     feature = find_feature(level.features)
     scale = scale_to_frame(level.shape.mean, result.points)
-    view = feature_view(film[0].image, result.points, scale, feature, 12)
+    angle = angle_to_frame(level.shape.mean, result.points)
+    view = feature_view(film[0].image, result.points, scale, feature, 12, angle=angle)
     explained = problem.kernel.appearance([view.pixels], view.to_view(result.points)[None])[0]
     pixels = (
         np.arange(len(level.motion.frame.pixels)) if sampling == 1 else level.motion.frame.sample(sampling)

@@ -9,10 +9,7 @@ from numpy.testing import assert_allclose
 
 from pliant.appearance.features import find_feature
 from pliant.appearance.interpolation import bilinear, resample
-from pliant.appearance.view import (
-    feature_view,
-    scale_to_frame,
-)
+from pliant.appearance.view import angle_to_frame, feature_view, scale_to_frame
 from pliant.batch import fit
 from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.validation import InvalidDataset, SamplesLeftOut
@@ -24,7 +21,8 @@ from pliant.training import train
 
 def appearance_of(level, image, points):
     feature = find_feature(level.features)
-    seen = feature_view(image, points, scale_to_frame(level.shape.mean, points), feature)
+    scale, angle = scale_to_frame(level.shape.mean, points), angle_to_frame(level.shape.mean, points)
+    seen = feature_view(image, points, scale, feature, angle=angle)
     return bilinear(seen.pixels, level.motion.positions(seen.to_view(points))).ravel()
 
 
@@ -60,14 +58,35 @@ def test_training_shapes_are_explained_to_the_share_that_is_claimed(model, datas
 
 
 def test_the_appearance_does_not_depend_on_the_pose_of_the_object(model, dataset):
-    """Shift and scale of the image change nothing but what interpolation does to it."""
+    """Shift, scale and rotation of the image change nothing but what interpolation does to it."""
     level = model.levels[0]
     sample = dataset[3]
     image, points = sample.image(), sample.points()
-    larger = resample(image, np.array([-7.3, 3.4]), 1.5, (150, 165))
-    moved = Similarity(np.asarray(1.5 + 0j), np.asarray(1.5 * (7.3 - 3.4j))).apply(points)
-    one, other = appearance_of(level, image, points), appearance_of(level, larger, moved)
-    assert np.corrcoef(one, other)[0, 1] > 0.99
+    middle = points.mean(axis=0, keepdims=True)
+    for angle in (0.0, 0.4, 3.0):
+        turn = Similarity(np.asarray(np.exp(1j * angle)), np.zeros((), np.complex128))
+        [corner] = middle + turn.apply(np.array([[-57.3, -53.4]]))
+        larger = resample(image, corner, 1.5, (150, 165), angle=angle)
+        moved = 1.5 * turn.inverse().apply(points - corner)
+        one, other = appearance_of(level, image, points), appearance_of(level, larger, moved)
+        assert np.corrcoef(one, other)[0, 1] > 0.99
+
+
+def test_views_keep_the_axes_of_the_image_if_told_so(dataset):
+    plain = train(dataset, size=40, shape_modes=(2, 5), confidence=False, upright=False)
+    assert not any(level.upright for level in plain.levels)
+    level, feature = plain.levels[-1], find_feature("dsift")
+    seen = [
+        feature_view(
+            sample.image(), sample.points(), scale_to_frame(level.shape.mean, sample.points()), feature
+        )
+        for sample in dataset
+    ]
+    vectors = [
+        bilinear(one.pixels, level.motion.positions(one.to_view(sample.points()))).ravel()
+        for one, sample in zip(seen, dataset, strict=True)
+    ]
+    assert_allclose(level.appearance.mean, np.mean(vectors, axis=0), atol=1e-5)
 
 
 def test_the_model_is_immutable(model):
@@ -204,9 +223,11 @@ class TestInvalidInput:
             ({"features": "sift"}, "no feature 'sift'. Did you mean 'dsift'"),
             ({"motion": "rigid"}, "motion=rigid: it must be piecewise-affine or"),
             ({"scales": (1.0, 0.5)}, "rise from coarse to fine"),
-            ({"scales": ()}, "it must be scales from coarse to fine"),
+            ({"scales": (2.0,)}, "it must be scales from coarse to fine"),
             ({"size": 2}, "from 8 to 2000"),
-            ({"shape_modes": (1, 2, 3)}, "3 values for 2 scales"),
+            ({"shape_modes": (1, 2, 3), "scales": (0.5, 1.0)}, "3 values for 2 levels"),
+            ({"shape_modes": (1, 2, 3), "features": ("dsift", "igo")}, "2 values for 3 levels"),
+            ({"shape_modes": (1, 1, 1, 1, 1, 1)}, "scales must be given for 6 levels"),
             ({"shape_modes": 1.5}, "shape_modes=1.5: it must be a count"),
             ({"appearance_modes": -0.5}, "appearance_modes=-0.5: it must be a count"),
             ({"appearance_modes": 1.0}, "appearance_modes=1.0: it must be a count"),
@@ -229,7 +250,7 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
     copies = 2 if mirrored else 1
     assert small.provenance["samples"] == count
     assert [level.shape.modes for level in small.levels] == [
-        min(wanted, copies * count - 1) for wanted in (3, 12)
+        min(wanted, copies * count - 1) for wanted in (2, 5, 12, 40)
     ]
     assert all(1 <= level.appearance.modes < copies * count for level in small.levels)
     [found] = fit(small, [dataset[0]], [dataset[0].points() + 2.0], jobs=1)

@@ -189,6 +189,12 @@ def evaluate(
         raise ValueError(
             "detector=NAME and fallback=WAY find starts. From noise, there is nothing to be found: say start=WAY."
         )
+    usual = Evaluating()
+    if not noise and (evaluating.noise, evaluating.starts) != (usual.noise, usual.starts):
+        raise ValueError(
+            f"noise={evaluating.noise:g} and starts={evaluating.starts} are about starts beside the landmarks: say "
+            "start=noise."
+        )
     where = None if noise else find or find_chain(model, settings, start=evaluating.start)
     confidence = False if noise else None
     fitters = [

@@ -88,7 +88,9 @@ class Hunt:
             self.reasons.append(said(error))
             return []
         if self.judged:
-            return groups
+            # What an earlier way has found need not be fitted again.
+            known = [fit.points for fit in self._trusted()]
+            return [group for group in groups if not any(_is_on(group, points) for points in known)]
         count = 1 if self.settings.objects == "all" else self.settings.objects
         if count == 1 and way.name == "scan":
             # Its finds compete: nothing else says which of them is the object.
@@ -146,6 +148,11 @@ def is_same_object(points: Float64, other: Float64) -> bool:
     hull, around = _hull(points), _hull(other)
     smaller = min(cv2.contourArea(hull), cv2.contourArea(around))
     return smaller > 0 and bool(cv2.intersectConvexConvex(hull, around)[0] > _OVERLAP * smaller)
+
+
+def _is_on(starts: Floats, points: Float64) -> bool:
+    """Whether the first of starts `(k, v, 2)` lies on a shape `(v, 2)`; a box `(4,)` is not looked at."""
+    return starts.ndim == 3 and is_same_object(starts[0], points)
 
 
 def has_room(image: Image, found: Sequence[FitResult]) -> bool:

@@ -9,7 +9,7 @@ columns; sums of these, and all that is decomposed, are float64.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class PCA(Concise):
     """A mean, orthonormal components and the variances along them.
 
     `mean (d,)`, `components (m, d)`, `eigenvalues (m,)` from large to small; `total_variance` is the
-    sum over **all** eigenvalues and `rank` their number, whether they were kept or not.
+    sum over **all** eigenvalues and `rank` the number of independent ones, whether they were kept or not.
     """
 
     mean: Floats
@@ -47,6 +47,23 @@ class PCA(Concise):
     @property
     def variance_kept(self) -> float:
         return variance_kept(self.eigenvalues, self.total_variance)
+
+    def truncated(self, modes: int | float, what: str = "appearance_modes") -> PCA:
+        """The leading components alone, chosen by count or by the share of variance they explain."""
+        kept = choose_modes(self.eigenvalues, self.total_variance, modes, what)
+        return replace(
+            self,
+            components=readonly(np.ascontiguousarray(self.components[:kept])),
+            eigenvalues=readonly(self.eigenvalues[:kept]),
+        )
+
+    def observed(self, most: float) -> PCA:
+        """The same, where a sample has at most so many independent observations beside its components.
+
+        Neighbouring pixels err together. Without a bound, every further sample would make the noise smaller,
+        and with it the weight of any prior.
+        """
+        return replace(self, rank=min(self.rank, self.modes + max(1, round(most))))
 
     def project(self, samples: Floats) -> Float64:
         """Parameters `(..., m)` of samples `(..., d)`: A'(x - mean)."""

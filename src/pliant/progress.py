@@ -71,6 +71,11 @@ class Progress:
 
         return advance
 
+    def note(self, text: str) -> None:
+        """A line above the bars, if they are shown."""
+        if self._bars is not None:
+            self.say(text)
+
     def say(self, text: str) -> None:
         """A line on stderr, above the bars."""
         if self._bars is not None:

@@ -83,6 +83,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
                 "features": level.features,
                 "channels": level.channels,
                 "colour": level.colour,
+                "upright": level.upright,
                 "shape": {"total_variance": shape.total_variance, "rank": shape.rank},
                 "appearance": keep_pca(f"levels.{number}.appearance", level.appearance),
             }
@@ -139,8 +140,8 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     return {
         "levels": levels,
         "texture": Texture(drawn, channels, pca),
-        # A setting of a later version does not keep a model from being used.
-        "settings": Training.from_dict(settings, ignore_unknown=True),
+        # A setting of a later version does not keep a model from being used; older ones did not turn views.
+        "settings": Training.from_dict({"upright": False, **settings}, ignore_unknown=True),
         "provenance": provenance,
         "placements": tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         "confidence": _confidence(numbers.get("confidence")),
@@ -164,11 +165,11 @@ def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, 
     channels = operator.index(level["channels"])
     appearance = _pca(arrays, f"{prefix}.appearance", len(mesh.pixels) * channels, level["appearance"])
     motion = MOTIONS[level["motion"]](mesh)
-    # Files that are older than colour have none.
-    colour = level.get("colour", False)
-    if not isinstance(colour, bool):
-        raise TypeError(f"colour = {colour!r} is neither true nor false")
-    whole = Level(_real(level["scale"]), shape, motion, level["features"], channels, appearance, colour)
+    # Files that are older than colour and turned views have neither.
+    colour, upright = _flag(level, "colour"), _flag(level, "upright")
+    whole = Level(
+        _real(level["scale"]), shape, motion, level["features"], channels, appearance, colour, upright
+    )
     slopes, m = f"{prefix}.appearance.basis_slopes", appearance.modes
     if slopes not in arrays:
         return whole
@@ -207,6 +208,14 @@ def _pca(arrays: Mapping[str, NDArray[Any]], prefix: str, dimension: int, summar
         total_variance=_real(summary["total_variance"]),
         rank=operator.index(summary["rank"]),
     )
+
+
+def _flag(level: Mapping[str, Any], name: str) -> bool:
+    """What a level says about itself; not, if it says nothing."""
+    value = level.get(name, False)
+    if not isinstance(value, bool):
+        raise TypeError(f"{name} = {value!r} is neither true nor false")
+    return value
 
 
 def _real(value: Any) -> float:

@@ -1,9 +1,10 @@
-"""Training, as users have it: a model is built, and then learns how far its fits can be trusted."""
+"""Training, as users have it: settings are chosen, a model is built, and it learns how far to trust its fits."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from pliant.building.build import checked_samples, model_of
@@ -12,7 +13,9 @@ from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
 from pliant.model import Model
 from pliant.settings import Training
+from pliant.settings.presets import searches
 from pliant.trust.calibration import FEWEST, calibrate
+from pliant.tuning import search
 
 
 class NotCalibrated(UserWarning):
@@ -79,7 +82,12 @@ def train(
     dataset = as_dataset(dataset)
     settings = (settings or Training()).changed(**changes)
     valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
+    chosen: dict[str, Any] = {}
+    if searches(settings) and len(valid.dataset) >= search.FEWEST:
+        settings, chosen = search.search(valid.dataset, settings, jobs=jobs, progress=progress)
     model = model_of(valid, settings, jobs=jobs, progress=progress)
+    if chosen:
+        model = replace(model, provenance={**model.provenance, "choice": chosen})
     if not settings.confidence or len(valid.dataset) < FEWEST:
         return model
     try:

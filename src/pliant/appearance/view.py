@@ -1,5 +1,7 @@
 """Views of an image: the window around the object at the scale of a model's level, and the map back.
 
+Views can be turned, so that an object that lies or leans in the image stands in its view as the mean shape does.
+
 A pyramid is one view a scale. Every view is made from the image itself, so that no rounding of sizes
 adds up from level to level: the map between any two is exact.
 """
@@ -28,43 +30,75 @@ _SPRAWL = 4.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class View(Concise):
-    """`pixels (h, w, c)`; pixel (x, y) shows the image at `origin + (x, y) / scale`."""
+    """`pixels (h, w, c)`; pixel (x, y) shows the image at `origin + R (x, y) / scale`, where R turns by `angle`.
+
+    The angle is in radians, and positive from the x axis towards the y axis.
+    """
 
     pixels: Float32
     origin: Float64
     scale: float
+    angle: float = 0.0
 
     def to_view(self, points: Floats) -> Float64:
         """Image coordinates `(..., 2)` to coordinates of the view."""
-        return np.asarray((points - self.origin) * self.scale, dtype=np.float64)
+        return np.asarray(_turned(points - self.origin, -self.angle) * self.scale, dtype=np.float64)
 
     def to_image(self, points: Floats) -> Float64:
         """Coordinates of the view `(..., 2)` to image coordinates."""
-        return np.asarray(points / self.scale + self.origin, dtype=np.float64)
+        return np.asarray(_turned(points, self.angle) / self.scale + self.origin, dtype=np.float64)
+
+    def spread_to_image(self, covariances: Floats) -> Float64:
+        """Covariances `(..., 2, 2)` of points in the view to those of the same points in the image."""
+        if self.angle:
+            # R C R' is R applied to the rows of C, and then to those of what comes of it, turned over.
+            covariances = _turned(np.swapaxes(_turned(covariances, self.angle), -1, -2), self.angle)
+        return np.asarray(covariances / self.scale**2, dtype=np.float64)
 
 
-def view(image: Image, points: Floats, scale: float, margin: float, *, grey: bool = True) -> View:
-    """The box of `points (v, 2)` at `scale`, wider by `margin` pixels of the view on every side."""
+def view(
+    image: Image, points: Floats, scale: float, margin: float, *, grey: bool = True, angle: float = 0.0
+) -> View:
+    """The box of `points (v, 2)` at `scale`, wider by `margin` pixels of the view on every side.
+
+    Box and view are turned by `angle`.
+    """
     problem = too_wide(points, image)
     if problem:
         raise ValueError(problem)
-    first = points.min(axis=0) - margin / scale
-    last = points.max(axis=0) + margin / scale
+    turned = _turned(points, -angle)
+    first = turned.min(axis=0) - margin / scale
+    last = turned.max(axis=0) + margin / scale
     width, height = np.minimum(np.ceil((last - first) * scale) + 1, _LARGEST_SIDE).astype(int)
-    pixels = resample(image, first, scale, (int(height), int(width)), grey=grey)
-    return View(pixels, np.asarray(first, dtype=np.float64), scale)
+    origin = np.asarray(_turned(first, angle), dtype=np.float64)
+    pixels = resample(image, origin, scale, (int(height), int(width)), grey=grey, angle=angle)
+    return View(pixels, origin, scale, angle)
 
 
 def feature_view(
-    image: Image, points: Floats, scale: float, feature: Feature, margin: float = 0.0, *, colour: bool = False
+    image: Image,
+    points: Floats,
+    scale: float,
+    feature: Feature,
+    margin: float = 0.0,
+    *,
+    colour: bool = False,
+    angle: float = 0.0,
 ) -> View:
     """The view of the features; `margin` pixels around the box of `points` are as good as its inside.
 
-    With `colour` the feature sees red, green and blue, which are alike in a grey image.
+    With `colour` the feature sees red, green and blue, which are alike in a grey image. Box and view are turned by
+    `angle`.
     """
-    seen = view(image, points, scale, margin + feature.reach, grey=not colour)
+    seen = view(image, points, scale, margin + feature.reach, grey=not colour, angle=angle)
     pixels = np.broadcast_to(seen.pixels, (*seen.pixels.shape[:2], 3)) if colour else seen.pixels[:, :, 0]
     return replace(seen, pixels=feature.compute(pixels))
+
+
+def angle_to_frame(vertices: Floats, points: Floats) -> float:
+    """The angle of a view in which the object at `points (v, 2)` stands as a frame's `vertices (v, 2)` do."""
+    angle = float(align(vertices, points).angle)
+    return angle if math.isfinite(angle) else 0.0
 
 
 def scale_to_frame(vertices: Floats, points: Floats) -> float:
@@ -97,3 +131,11 @@ def unlike(vertices: Floats, points: Floats, image: Image) -> str:
             f"and it has {own:.3g}. Give them in the model's order."
         )
     return ""
+
+
+def _turned(vectors: Floats, angle: float) -> Floats:
+    """Vectors `(..., 2)` turned by an angle; those that are not turned stay as they are, to the last bit."""
+    if angle == 0.0:
+        return vectors
+    cosine, sine = math.cos(angle), math.sin(angle)
+    return np.asarray(vectors @ np.array([[cosine, sine], [-sine, cosine]]))

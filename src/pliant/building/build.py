@@ -23,6 +23,7 @@ from pliant.motion import PiecewiseAffine, checked_triangles, delaunay
 from pliant.pca import PCA, Accumulator
 from pliant.progress import Progress
 from pliant.settings import Training
+from pliant.settings.presets import settled
 from pliant.shape import ShapeModel, train_shape_model
 from pliant.shape.missing import complete
 from pliant.shape.symmetry import find_mirror, mirror_of_pairs
@@ -81,18 +82,19 @@ def model_of(
     Their vectors are kept in what decoded images leave of `memory_gb` gigabytes: if they do not fit, principal
     components are streamed.
     """
-    feature = _feature(settings)
+    settings = settled(settings, len(valid.dataset))
+    features = [_feature(name, settings.colour) for name in settings.per_level(settings.features)]
     workers = jobs or cores()
     with Progress(progress) as bar:
         completed = int(np.sum(np.isnan(valid.points[:, :, 0])))
         valid = replace(valid, points=complete(valid.points))
         seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
-        shape = train_shape_model(seen.points, settings.size)
+        shape = train_shape_model(seen.points, _size(settings))
         placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, workers)
         step = bar.start("learning to find the object", 1)
         object_filter = learn_filter(seen.dataset, seen.points, shape.mean, workers)
         step()
-        sampling = _sampling(settings, shape, feature, channels=3 if valid.colour else 1)
+        sampling = _sampling(settings, shape, features, channels=3 if valid.colour else 1)
         appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
         levels = _levels(settings, sampling, appearances, workers, bar)
     provenance = {
@@ -118,9 +120,14 @@ def model_of(
     )
 
 
-def _feature(settings: Training) -> Feature:
-    feature = find_feature(settings.features)
-    if settings.colour and not feature.colour:
+def _size(settings: Training) -> float:
+    assert settings.size is not None
+    return settings.size
+
+
+def _feature(name: str, colour: bool) -> Feature:
+    feature = find_feature(name)
+    if colour and not feature.colour:
         raise ValueError(
             f"the feature '{feature.name}' sees grey alone: train in colour with gradient, igo or dsift, or with "
             "one of your own that was registered as seeing colour."
@@ -128,17 +135,19 @@ def _feature(settings: Training) -> Feature:
     return feature
 
 
-def _sampling(settings: Training, shape: ShapeModel, feature: Feature, channels: int) -> Sampling:
+def _sampling(settings: Training, shape: ShapeModel, features: Sequence[Feature], channels: int) -> Sampling:
     """What to take from every image, on a mesh of the mean shape or of the user's own triangles."""
     own = settings.triangles
     mesh = delaunay(shape.mean) if own is None else checked_triangles(shape.mean, own)
     blanks = tuple(
-        blank_level(shape.truncated(_as_pca(modes)), scale, mesh, settings.motion)
-        for scale, modes in zip(settings.scales, settings.per_level(settings.shape_modes), strict=True)
+        blank_level(shape.truncated(_as_pca(modes)), scale, mesh, settings.motion, feature)
+        for scale, modes, feature in zip(
+            settings.scales, settings.per_level(settings.shape_modes), features, strict=True
+        )
     )
-    small = min(1.0, LARGEST_TEXTURE / settings.size)
-    drawn = PiecewiseAffine(blank_level(shape, small, mesh, "piecewise-affine").motion.frame)
-    return Sampling(blanks, feature, settings.colour, drawn, channels)
+    small = min(1.0, LARGEST_TEXTURE / _size(settings))
+    drawn = PiecewiseAffine(blank_level(shape, small, mesh, "piecewise-affine", features[-1]).motion.frame)
+    return Sampling(blanks, settings.colour, drawn, channels, settings.upright)
 
 
 def _components(
@@ -172,14 +181,17 @@ def _levels(
     step = bar.start("slopes of the basis", len(appearances))
     levels = []
     for blank, appearance in zip(sampling.blanks, appearances, strict=True):
+        if settings.noise_per_pixels:
+            appearance = appearance.observed(len(blank.motion.frame.pixels) / settings.noise_per_pixels)
         level = Level(
             blank.scale,
             blank.shape,
             blank.motion,
-            settings.features,
-            sampling.feature.channels,
+            blank.feature.name,
+            blank.feature.channels,
             appearance,
             settings.colour,
+            settings.upright,
         )
         if isinstance(level.motion, PiecewiseAffine):
             level = level.with_basis_slopes(basis_slopes(level, workers))

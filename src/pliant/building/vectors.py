@@ -12,7 +12,7 @@ import numpy as np
 from pliant.appearance.features import Feature
 from pliant.appearance.interpolation import bilinear
 from pliant.appearance.texture import sample_texture
-from pliant.appearance.view import feature_view, scale_to_frame
+from pliant.appearance.view import angle_to_frame, feature_view, scale_to_frame
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Sample
 from pliant.data.validation import Validated
@@ -29,22 +29,26 @@ class Blank:
     scale: float
     shape: ShapeModel
     motion: Motion
+    feature: Feature
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is taken from every image: features at the levels, and a texture of so many channels to draw."""
+    """What is taken from every image: features at the levels, and a texture of so many channels to draw.
+
+    Views are turned for the object to stand in them as the mean does, if it is to be seen `upright`.
+    """
 
     blanks: tuple[Blank, ...]
-    feature: Feature
     colour: bool
     drawn: PiecewiseAffine
     channels: int
+    upright: bool
 
     @property
     def dimensions(self) -> list[int]:
         """Lengths of the vectors: one for each level, and one for the texture."""
-        levels = [len(blank.motion.frame.pixels) * self.feature.channels for blank in self.blanks]
+        levels = [len(blank.motion.frame.pixels) * blank.feature.channels for blank in self.blanks]
         return [*levels, len(self.drawn.frame.pixels) * self.channels]
 
     def vectors(self, sample: Sample, points: Float64) -> list[Float32]:
@@ -53,13 +57,14 @@ class Sampling:
         vectors = []
         for blank in self.blanks:
             scale = scale_to_frame(blank.shape.mean, points)
-            seen = feature_view(image, points, scale, self.feature, colour=self.colour)
+            angle = angle_to_frame(blank.shape.mean, points) if self.upright else 0.0
+            seen = feature_view(image, points, scale, blank.feature, colour=self.colour, angle=angle)
             vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
         vectors.append(sample_texture(image, points, self.drawn, self.channels))
         return vectors
 
 
-def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> Blank:
+def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str, feature: Feature) -> Blank:
     """The level's shape model, moved to where its mean is the mesh of its frame."""
     shape = shape.scaled(scale)
     shape = shape.shifted(MARGIN - shape.mean.min(axis=0))
@@ -70,7 +75,7 @@ def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str) -> Bl
             f"at scale {scale:g} the mean shape is {width:.2g} x {height:.2g} pixels, and covers none: give a "
             "larger size or scale; if the samples were mirrored by pairs, these do not fit the landmarks."
         )
-    return Blank(scale, shape, MOTIONS[motion](frame))
+    return Blank(scale, shape, MOTIONS[motion](frame), feature)
 
 
 def all_vectors(sampling: Sampling, valid: Validated, workers: int) -> Iterator[list[Float32]]:

@@ -88,6 +88,7 @@ def describe(model: Model) -> dict[str, Any]:
                 "features": level.features,
                 "channels": level.channels,
                 "colour": level.colour,
+                "upright": level.upright,
                 "motion": level.motion.name,
                 "triangles": len(level.motion.frame.triangles),
                 "pixels": len(level.motion.frame.pixels),

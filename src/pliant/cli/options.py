@@ -113,7 +113,7 @@ def _option(setting: str, default: Any, form: Kind, help: str) -> Parameter:
         annotation = Annotated[bool, typer.Option(help=help)]
     else:
         annotation = Annotated[str | None, typer.Option(help=help, metavar=form.metavar)]
-        default = None if default is None else shown(default)
+        default = None if default in (None, (), "") else shown(default)
     return Parameter(setting, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 

@@ -54,7 +54,8 @@ class Settings:
     @property
     def iterations(self) -> tuple[int, ...]:
         """Most iterations at each level."""
-        return self.fitting.iterations_of(len(self.training.scales))
+        fitting = self.fitting.suited_to(self.training, len(self.training.scales))
+        return fitting.iterations or ()
 
     def sets(self, **changes: Any) -> Sets:
         """What models learn from, but for some changes."""

@@ -7,22 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pliant.data.loading import short_name
-from pliant.settings import Fitting, Training
+from pliant.settings import Fitting, Training, presets
 
-PAPER = Training(
-    size=150.0,
-    scales=(0.5, 1.0),
-    shape_modes=(3, 12),
-    appearance_modes=(0.75,),
-    features="dsift",
-    motion="piecewise-affine",
-    mirror=False,
-    detector=None,
-    confidence=False,
-)
+PAPER = presets.PAPER.changed(motion="piecewise-affine", mirror=False, detector=None, confidence=False)
 """The paper's models, whatever the defaults of `train` are."""
 
-PAPER_FITTING = Fitting(iterations=(24, 16), tries=1, sampling=1.0, order="exact", seed=0)
+PAPER_FITTING = Fitting(iterations=(24, 16), hypotheses=1, tries=1, sampling=1.0, order="exact", seed=0)
 """How the paper fits them, whatever the defaults of `fit` are."""
 
 
@@ -71,7 +61,8 @@ class Trial:
     @property
     def iterations(self) -> tuple[int, ...]:
         """Most iterations at each level."""
-        return self.fitting.iterations_of(len(self.training.scales))
+        fitting = self.fitting.suited_to(self.training, len(self.training.scales))
+        return fitting.iterations or ()
 
     def identity(self) -> dict[str, Any]:
         """All that decides the rows of one start, but for the samples, which have fingerprints of their own."""
@@ -109,7 +100,8 @@ def trial_from(plain: Mapping[str, Any]) -> Trial:
             **plain,
             "test": test,
             "sets": Sets(**{**sets, "sources": tuple(sets["sources"])}),
-            "training": Training.from_dict(plain["training"]),
+            # Older trials lack what came later, which then was as in the paper.
+            "training": Training.from_dict({**PAPER.to_dict(), **plain["training"]}),
             "fitting": Fitting.from_dict(plain["fitting"]),
         }
     )

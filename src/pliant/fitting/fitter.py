@@ -15,6 +15,7 @@ from pliant.appearance.features import find_feature
 from pliant.appearance.subspace import Subspace, restrict
 from pliant.appearance.view import (
     View,
+    angle_to_frame,
     feature_view,
     scale_to_frame,
     unlike,
@@ -22,6 +23,7 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
+from pliant.fitting.hypotheses import about, carried, distinct
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -55,6 +57,7 @@ class _State:
 
     image: Image
     start: Float64
+    points: Float64
     status: Status | None = None
     iterations: int = 0
     cost: float = float("nan")
@@ -67,9 +70,6 @@ class _State:
     covariance: Float64 | None = None
     trace: list[LevelTrace] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
-        self.points = self.start
-
 
 @dataclass(frozen=True)
 class Fitter:
@@ -81,14 +81,18 @@ class Fitter:
     keep_trace: bool = True
     keep_evidence: bool = True
 
-    @cached_property
-    def algorithm(self) -> Algorithm:
-        return Algorithm.parse(self.settings.algorithm)
+    def __post_init__(self) -> None:
+        suited = self.settings.suited_to(self.model.settings, len(self.model.levels))
+        object.__setattr__(self, "settings", suited)
 
     @property
     def iterations(self) -> tuple[int, ...]:
         """The most iterations at each level."""
-        return self.settings.iterations_of(len(self.model.levels))
+        return self.settings.iterations or ()
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        return Algorithm.parse(self.settings.algorithm)
 
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
@@ -155,9 +159,11 @@ class Fitter:
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
         groups = [
-            [_State(image, start) for start in several] for image, several in zip(images, starts, strict=True)
+            [_State(image, start, points) for start, points in self._hypotheses(several)]
+            for image, several in zip(images, starts, strict=True)
         ]
-        for (level, subspace, problem), limit in zip(self.prepared, self.iterations, strict=True):
+        levels, limits = self.prepared, self.iterations
+        for number, ((level, subspace, problem), limit) in enumerate(zip(levels, limits, strict=True)):
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -170,9 +176,15 @@ class Fitter:
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            # The best of several starts goes on. Hardly anything is lost by that: docs/starts.md.
-            groups = [[min(group, key=_badness)] for group in groups]
-        return [self._result(state) for [state] in groups]
+            # The best of several go on, and one reaches the finest level: docs/starts.md.
+            groups = [_best(group, carried(number, len(levels))) for group in groups]
+        return [self._result(group[0]) for group in groups]
+
+    def _hypotheses(self, starts: list[Float64]) -> list[tuple[Float64, Float64]]:
+        """Starts, and where to begin from each: there, and at other places about the first and likeliest."""
+        first, *others = starts
+        count = 1 if len(self.model.levels) == 1 else self.settings.hypotheses or 1
+        return [(first, points) for points in about(first, count)] + [(start, start) for start in others]
 
     def _one_level(
         self,
@@ -183,7 +195,7 @@ class Fitter:
         states: list[_State],
         ranked: bool,
     ) -> None:
-        views = self._views(level, [state.image for state in states], [state.points for state in states])
+        views = self._views(level, states)
         pixels = [view.pixels for view in views]
         p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
         first = first_coordinates(problem, subspace, pixels, level.shape.instance(p))
@@ -220,7 +232,7 @@ class Fitter:
         """What speaks for each fit, where it ended."""
         evidence, spread = gather(problem.kernel, level, subspace, [view.pixels for view in views], p)
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
-            state.evidence, state.covariance = evidence[k], spread[k] / view.scale**2
+            state.evidence, state.covariance = evidence[k], view.spread_to_image(spread[k])
             if self.model.confidence is not None:
                 size, angle = (
                     float(shape_size(state.points)),
@@ -253,15 +265,25 @@ class Fitter:
             covariance=state.covariance,
         )
 
-    def _views(self, level: Level, images: list[Image], points: list[Float64]) -> list[View]:
+    def _views(self, level: Level, states: list[_State]) -> list[View]:
+        """What each sees; hypotheses about one start look at one view of it, as long as that is where they are."""
         feature = find_feature(level.features)
         margin = _MARGIN * self.model.size * level.scale
+        first = level is self.model.levels[0]
 
         def look(image: Image, shape: Float64) -> View:
             scale = scale_to_frame(level.shape.mean, shape)
-            return feature_view(image, shape, scale, feature, margin, colour=level.colour)
+            angle = angle_to_frame(level.shape.mean, shape) if level.upright else 0.0
+            return feature_view(image, shape, scale, feature, margin, colour=level.colour, angle=angle)
 
-        return [look(image, shape) for image, shape in zip(images, points, strict=True)]
+        if not first:
+            return [look(state.image, state.points) for state in states]
+        seen: dict[tuple[int, int], View] = {}
+        for state in states:
+            key = id(state.image), id(state.start)
+            if key not in seen:
+                seen[key] = look(state.image, state.start)
+        return [seen[id(state.image), id(state.start)] for state in states]
 
 
 def make_fitter(
@@ -274,17 +296,22 @@ def make_fitter(
     **changes: Any,
 ) -> Fitter:
     """A fitter with checked settings; the arguments are those of `fit`."""
-    settings = (settings or Fitting()).changed(**changes)
     # What is wrong with these should be said before an image is seen.
-    Algorithm.parse(settings.algorithm)
-    settings.iterations_of(len(model.levels))
     weighs = model.confidence is not None if confidence is None else confidence
-    return Fitter(model, settings, jobs or cores(), trace, weighs)
+    fitter = Fitter(model, (settings or Fitting()).changed(**changes), jobs or cores(), trace, weighs)
+    _ = fitter.algorithm
+    return fitter
 
 
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
     points = np.array([view.to_image(shape) for shape in ended.shapes[k]])
     return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
+
+
+def _best(group: list[_State], most: int) -> list[_State]:
+    """The best of several, each at a place of its own."""
+    ordered = sorted(group, key=_badness)
+    return [ordered[k] for k in distinct([state.points for state in ordered], most)]
 
 
 def _badness(state: _State) -> tuple[bool, float]:

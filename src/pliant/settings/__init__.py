@@ -7,7 +7,7 @@ model files and experiments keep them, and options of commands are made from the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
 from pliant.settings.declaring import Settings, setting, shown
@@ -23,6 +23,7 @@ from pliant.settings.kinds import (
     optional,
     several,
     text,
+    unset,
     whole,
 )
 
@@ -34,6 +35,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 
 MOTION_MODELS = ("piecewise-affine", "thin-plate-spline")
 DEVICES = ("cpu", "reference")
+PRESETS = ("search", "quick", "paper")
 WAYS = ("auto", "detector", "placement", "scan", "centre", "landmarks")
 """Ways of finding where to start."""
 
@@ -48,12 +50,16 @@ Detector = Callable[["Image"], "Floats"]
 
 Value = TypeVar("Value")
 
+PER_LEVEL = ("scales", "shape_modes", "appearance_modes", "features", "iterations")
+"""Settings of training that have a value for each level."""
+
 _MODES = several(modes(), f"{MODES}, one each or one for all")
 _PAIRS = numbers_of_landmarks(2, "true, false, or pairs of landmark numbers, from 0")
 _DETECTOR = optional(
     Kind(lambda value: value if callable(value) else text("a name or a function").check(value))
 )
 _ALGORITHM = Kind(str, metavar="<name>")
+_ITERATIONS = several(whole(1), "a whole number from 1 for each level, from coarse to fine, or one for all")
 _SHARE = number(above=0, most=1, what="a share above 0 and up to 1")
 _PROBABILITY = number(0, 1, what="a probability from 0 to 1")
 
@@ -62,8 +68,9 @@ _PROBABILITY = number(0, 1, what="a probability from 0 to 1")
 class Training(Settings):
     """What a model is trained with; `train` takes it, and the model's file keeps it.
 
-    Of `scales`, `shape_modes` and `appearance_modes`, the values are those of the levels from coarse to fine; one
-    value alone is for all levels. Modes are a count (12), a share of the variance (0.75) or "all".
+    Of `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations`, the values are those of the
+    levels from coarse to fine; one value alone is for all levels. Modes are a count (12), a share of the variance
+    (0.75) or "all". What is empty or None is chosen by `train`, and the model's settings have what was chosen.
 
     Examples
     --------
@@ -85,34 +92,79 @@ class Training(Settings):
 
     TABLE: ClassVar[str] = "train"
 
-    size: float = setting(
-        150.0,
-        number(
-            SMALLEST_SIZE, LARGEST_SIZE, what=f"a number of pixels from {SMALLEST_SIZE:g} to {LARGEST_SIZE:g}"
+    preset: Literal["search", "quick", "paper"] | None = setting(
+        None,
+        optional(choice(*PRESETS)),
+        "Where settings come from that are not given. search: tried out on held-out samples. quick: what is good "
+        "for most objects. paper: the paper's. If not given: search, or quick where any of size, scales, modes, "
+        "features or iterations is given.",
+    )
+    minutes: float = setting(
+        2.0,
+        number(0, what="a number of minutes from 0"),
+        "About how long a search may take; with 0 there is none. It decides how much is tried, and not when to "
+        "stop: the same data gives the same settings on any machine.",
+    )
+    size: float | None = setting(
+        None,
+        optional(
+            number(
+                SMALLEST_SIZE,
+                LARGEST_SIZE,
+                what=f"a number of pixels from {SMALLEST_SIZE:g} to {LARGEST_SIZE:g}",
+            )
         ),
         "Size of the object at scale 1, in pixels: the mean of the height and the width of its landmarks.",
     )
     scales: tuple[float, ...] = setting(
-        (0.5, 1.0),
-        several(number(above=0, most=1), "scales from coarse to fine, above 0 and up to 1"),
+        (),
+        unset(several(number(above=0, most=1), "scales from coarse to fine, above 0 and up to 1")),
         "Levels from coarse to fine.",
     )
     shape_modes: tuple[Modes, ...] = setting(
-        (3, 12),
-        _MODES,
+        (),
+        unset(_MODES),
         "Modes of shape a level: counts (12), shares of the variance (0.75), or all.",
     )
     appearance_modes: tuple[Modes, ...] = setting(
-        (0.75,),
-        _MODES,
+        (),
+        unset(_MODES),
         "Modes of appearance a level: counts (12), shares of the variance (0.75), or all.",
     )
-    features: str = setting("dsift", text("a name"), "intensity, normalized, gradient, igo or dsift.")
+    features: tuple[str, ...] = setting(
+        (),
+        unset(several(text("a name"), "a name for each level, from coarse to fine, or one for all")),
+        "Features a level: intensity, normalized, gradient, igo or dsift.",
+    )
+    algorithm: str = setting("", _ALGORITHM, "What fits the model unless told otherwise: docs/algorithms.md.")
+    iterations: tuple[int, ...] = setting(
+        (),
+        unset(_ITERATIONS),
+        "Most iterations a level when the model is fitted, coarse to fine, unless told otherwise.",
+    )
+    hypotheses: int = setting(
+        0,
+        whole(0),
+        "Places about the start that are tried at the coarsest level when the model is fitted: 1 is the start "
+        "alone.",
+    )
+    noise_per_pixels: float = setting(
+        36.0,
+        number(0, what="a number from 0"),
+        "Neighbouring pixels err together: so many count as one observation where images are weighed against the "
+        "prior. 0: as in the paper, where more training images make the prior weaker.",
+    )
     colour: bool = setting(
         False,
         flag(),
         "Let features see colour, in as many channels: for objects that colour tells from their surroundings "
         "(gradient, igo, dsift).",
+    )
+    upright: bool = setting(
+        True,
+        flag(),
+        "See the object as upright as the mean shape, however it is turned in an image; without, features keep the "
+        "image's axes, as in the paper.",
     )
     motion: str = setting("piecewise-affine", choice(*MOTION_MODELS), "How pixels move with the landmarks.")
     triangles: tuple[tuple[int, ...], ...] | None = setting(
@@ -161,17 +213,24 @@ class Training(Settings):
         super().__post_init__()
         if list(self.scales) != sorted(set(self.scales)):
             raise ValueError(f"scales={shown(self.scales)}: they must rise from coarse to fine.")
-        for name in ("shape_modes", "appearance_modes"):
+        levels = self.levels
+        for name in PER_LEVEL:
             values = getattr(self, name)
-            if len(values) not in (1, len(self.scales)):
+            if len(values) > 1 and len(values) != levels:
                 raise ValueError(
-                    f"{name}={shown(values)}: these are {len(values)} values for {len(self.scales)} scales; give "
-                    "one for all, or one each."
+                    f"{name}={shown(values)}: these are {len(values)} values for {levels} levels; give one for "
+                    "all, or one each."
                 )
+
+    @property
+    def levels(self) -> int:
+        """How many levels are asked for; 0 if that is left open."""
+        given = [len(getattr(self, name)) for name in PER_LEVEL]
+        return given[0] or max((count for count in given if count > 1), default=0)
 
     def per_level(self, values: Sequence[Value]) -> tuple[Value, ...]:
         """One value for each level."""
-        return tuple(values) * (1 if len(values) == len(self.scales) else len(self.scales))
+        return tuple(values) * (1 if len(values) == self.levels else self.levels)
 
 
 @dataclass(frozen=True)
@@ -270,13 +329,19 @@ class Fitting(Starting):
         "A fit is trusted with this confidence that its error is below 0.04. With start auto, other ways of "
         "starting are tried until one is; 0: the first fit is taken.",
     )
-    algorithm: str = setting(DEFAULT_ALGORITHM, _ALGORITHM, "An algorithm's name: docs/algorithms.md.")
+    algorithm: str = setting(
+        "", _ALGORITHM, "An algorithm's name: docs/algorithms.md; the model's own if not given."
+    )
     iterations: tuple[int, ...] | None = setting(
         None,
-        optional(
-            several(whole(1), "a whole number from 1 for each level, from coarse to fine, or one for all")
-        ),
-        "Most iterations a level, coarse to fine; 24,16 for two levels if not given.",
+        optional(_ITERATIONS),
+        "Most iterations a level, coarse to fine; the model's own if not given.",
+    )
+    hypotheses: int | None = setting(
+        None,
+        optional(whole(1)),
+        "Places about the start that are tried at the coarsest level, of which the best go on; 1 is the start "
+        "alone. The model's own if not given.",
     )
     sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
     stopping: Stopping = field(default_factory=Stopping)
@@ -285,14 +350,20 @@ class Fitting(Starting):
     )
     device: str = setting("cpu", choice(*DEVICES), "What computes: cpu, or reference (slow, for checks).")
 
-    def iterations_of(self, levels: int) -> tuple[int, ...]:
-        """The most iterations at each of so many levels; 24 and 16 for two, as in the paper."""
-        counts = self.iterations or ((24, 16) if levels == 2 else (20,))
+    def suited_to(self, trained: Training, levels: int) -> Fitting:
+        """With what a model of so many levels was trained to be fitted with, where nothing else is said."""
+        own = trained.iterations if len(trained.iterations) in (1, levels) else ()
+        counts = self.iterations or own or ((24, 16) if levels == 2 else (20,))
         if len(counts) not in (1, levels):
             raise ValueError(
                 f"iterations={shown(counts)}: the model has {levels} levels; give one number for all, or one each."
             )
-        return counts * (1 if len(counts) == levels else levels)
+        return replace(
+            self,
+            algorithm=self.algorithm or trained.algorithm or DEFAULT_ALGORITHM,
+            iterations=counts * (1 if len(counts) == levels else levels),
+            hypotheses=self.hypotheses or trained.hypotheses or 1,
+        )
 
 
 @dataclass(frozen=True)

@@ -51,13 +51,13 @@ class Settings:
     def to_dict(self) -> dict[str, Any]:
         """Plain values by name, as JSON and TOML have them.
 
-        Settings within settings have the name of both (`stopping_tolerance`). What is None is written "none", and
-        left out if that is its default.
+        Settings within settings have the name of both (`stopping_tolerance`). What is None is written "none"; what
+        is None or empty by default, and was left so, is left out.
         """
         return {
             name: _plain(value)
             for name, value, default in _leaves(self)
-            if value is not None or default is not None
+            if not (value == default and default in (None, (), ""))
         }
 
     @classmethod

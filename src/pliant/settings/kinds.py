@@ -125,6 +125,16 @@ def several(kind: Kind, what: str) -> Kind:
     return Kind(check, lambda words: [kind.parse(word) for word in words.split(",")], f"{kind.metavar},...")
 
 
+def unset(kind: Kind) -> Kind:
+    """Values for the levels, or none at all: an empty tuple, which is left to others to fill."""
+
+    def check(value: Any) -> tuple[Any, ...]:
+        empty = value is None or (_is_sequence(value) and not len(value))
+        return () if empty else tuple(kind.check(value))
+
+    return Kind(check, kind.parse, kind.metavar)
+
+
 def modes() -> Kind:
     """How many modes: a count, a share of the variance below 1, or all of them.
 

@@ -33,7 +33,7 @@ RELIABLE = 0.15
 It matters where nobody can say whether a fit is to be trusted. Otherwise the placement is tried in any case.
 """
 
-_SUSPECTS, _PATIENCE = 20, 4
+_SUSPECTS, _PATIENCE = 20, 3
 """Objects that a scan may suspect in an image, and how many of them in a row may be none: docs/starts.md."""
 
 _FEWEST = 8

@@ -1,0 +1,57 @@
+"""Several hypotheses about where the object is, tried where that costs little: at the coarsest level."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pliant.arrays import Float64, Floats
+from pliant.shape import shape_size
+
+_SHIFT, _GROWTH, _TURN = 0.1, 0.1, 0.17
+"""How far hypotheses lie from the start: in sizes of the object, in logarithms of its size, and in radians."""
+
+_APART = 0.02
+"""Hypotheses whose landmarks ended nearer to each other than this share of the size have become one."""
+
+_CARRIED = 3
+"""The most hypotheses that go on to a finer level."""
+
+_AXES = np.diag([_SHIFT, _SHIFT, _GROWTH, _TURN])
+
+
+def about(points: Float64, count: int) -> list[Float64]:
+    """`count` shapes: the points `(v, 2)` themselves, then moved along x and y, in size and in angle, either way.
+
+    Beyond nine, they are moved in all of these at once, in opposite pairs.
+    """
+    crossed = [sign * axis for axis in _AXES for sign in (1, -1)]
+    further = max(0, count - 1 - len(crossed))
+    drawn = np.random.default_rng(0).normal(size=((further + 1) // 2, 4)) @ _AXES
+    moves = [np.zeros(4), *crossed, *(sign * move for move in drawn for sign in (1, -1))]
+    return [_moved(points, move) for move in moves[:count]]
+
+
+def _moved(points: Float64, move: Float64) -> Float64:
+    """Points `(v, 2)` moved by shares of their size along x and y, by a logarithm of the size and by an angle."""
+    along_x, along_y, growth, turn = move
+    centre = points.mean(axis=0)
+    cosine, sine = np.exp(growth) * np.cos(turn), np.exp(growth) * np.sin(turn)
+    turned = (points - centre) @ np.array([[cosine, sine], [-sine, cosine]])
+    return np.asarray(turned + centre + float(shape_size(points)) * np.array([along_x, along_y]))
+
+
+def carried(number: int, levels: int) -> int:
+    """How many hypotheses go on after level `number` of so many: one reaches the finest, which costs the most."""
+    return max(1, min(_CARRIED, levels - 1 - number))
+
+
+def distinct(shapes: Sequence[Floats], most: int) -> list[int]:
+    """The first `most` of shapes `(v, 2)` that do not lie on one before them, by their numbers."""
+    kept: list[int] = []
+    for number, shape in enumerate(shapes):
+        gaps = [np.linalg.norm(shape - shapes[k], axis=-1).mean() / shape_size(shapes[k]) for k in kept]
+        if len(kept) < most and min(gaps, default=np.inf) > _APART:
+            kept.append(number)
+    return kept
