@@ -59,7 +59,7 @@ def test_wrong_settings_are_wrong_usage(command, folder, tmp_path, content, sent
 
 
 def test_groups_are_held_out_whole_and_can_be_evaluated(command, folder, tmp_path):
-    words = ("train", folder, "-o", "m.pliant", *SMALL, "--no-confidence", "-q")
+    words = ("train", folder, "-o", "m.pliant", *SMALL, "--size", 60, "--no-confidence", "-q")
     command(*words, "--hold-out", 0.3, "--group-by", r"face-(\d\d\d)\d")
     table = tmp_path / "m.held-out.csv"
     held = pliant.load_dataset(table)

@@ -250,7 +250,7 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
     copies = 2 if mirrored else 1
     assert small.provenance["samples"] == count
     assert [level.shape.modes for level in small.levels] == [
-        min(wanted, copies * count - 1) for wanted in (2, 5, 12, 40)
+        min(wanted, copies * count - 1) for wanted in (5, 12, 40)
     ]
     assert all(1 <= level.appearance.modes < copies * count for level in small.levels)
     [found] = fit(small, [dataset[0]], [dataset[0].points() + 2.0], jobs=1)

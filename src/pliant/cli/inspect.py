@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, check_target, say_settings
-from pliant.terminal import console, say
+from pliant.terminal import console, printable, say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -120,14 +120,15 @@ def summarise(model: Model) -> None:
     finest = described["levels"][-1]
     seen = "colour" if finest["colour"] else "grey"
     table = Table(
-        title=f"{described['landmarks']} landmarks, {finest['triangles']} triangles, {finest['motion']}, "
-        f"{finest['features']} of {seen} ({finest['channels']} channels), {described['size']:g} pixels at scale 1"
+        title=f"{described['landmarks']} landmarks, {finest['triangles']} triangles, {finest['motion']}, features "
+        f"of {seen}, {described['size']:g} pixels at scale 1"
     )
-    for column in ("scale", "pixels", "values", "shape modes", "appearance modes"):
+    for column in ("scale", "features", "pixels", "values", "shape modes", "appearance modes"):
         table.add_column(column, justify="right")
     for level in described["levels"]:
         table.add_row(
             f"{level['scale']:g}",
+            level["features"],
             f"{level['pixels']:,}",
             f"{level['pixels'] * level['channels']:,}",
             f"{level['shape_modes']} ({level['shape_variance_kept']:.1%})",
@@ -140,6 +141,7 @@ def summarise(model: Model) -> None:
         f"texture for drawing: {colour}, {texture['pixels']:,} pixels, "
         f"{texture['modes']} modes ({texture['variance_kept']:.1%})"
     )
+    _summarise_choice(model)
     origin = model.provenance
     say(
         f"trained {origin.get('trained', 'at an unknown time')} by pliant {origin.get('pliant', '?')} "
@@ -147,3 +149,25 @@ def summarise(model: Model) -> None:
     )
     if origin.get("licence"):
         say(f"licence of the data: {origin['licence']}")
+
+
+def _summarise_choice(model: Model) -> None:
+    """What was tried before the settings of a model were chosen, and what more samples are worth."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from pliant.tuning import choice
+
+    if not choice.sentence(model):
+        return
+    say(choice.sentence(model))
+    for header, rows in (
+        (choice.HEADER, choice.tried_rows(model)),
+        (choice.CURVE_HEADER, choice.curve_rows(model)),
+    ):
+        table = Table(box=SIMPLE_HEAD, padding=0)
+        for number, column in enumerate(header):
+            table.add_column(column, justify="right" if number else "left")
+        for row in rows:
+            table.add_row(*map(printable, row))
+        console().print(table)

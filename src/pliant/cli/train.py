@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from pliant.model import Model
 
 
+_TOLD = ("detector", "triangles", "mirror")
+"""Settings that are written down as they were given."""
+
+
 @with_settings("training", Training, without=("triangles",))
 def train(
     *,
@@ -125,6 +129,8 @@ def train(
     model.save(output)
     if held is not None:
         _write_held_out(output.with_suffix(".held-out.csv"), held)
+    # What was chosen, and where a detector of one's own lies, which the model does not know.
+    used |= {name: value for name, value in model.settings.to_dict().items() if name not in _TOLD}
     note = f"{output.name} was trained by pliant with these settings."
     write_settings(output.with_suffix(".toml"), "train", used, note)
     _say_outcome(model, output, time.perf_counter() - begin, quiet, as_json)

@@ -6,6 +6,7 @@ from pliant import plots
 from pliant.model import Model
 from pliant.plots.style import STYLE, Style
 from pliant.report.parts import Section, page, picture, table, value_table
+from pliant.tuning import choice
 
 
 def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -> str:
@@ -46,6 +47,7 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
             some = {"shape": modes, "texture": 0} if kind == "Shape" else {"shape": 0, "texture": modes}
             figure = plots.plot_modes(model, **some, style=style)
             drawn.append(Section(kind, [picture(figure, f"leading modes of {kind.lower()}")]))
+    origin = {name: value for name, value in model.provenance.items() if name != "choice"}
     return page(
         title,
         f"{model.landmarks} landmarks, {model.size:g} pixels at scale 1.",
@@ -56,6 +58,17 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
                 "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
             ),
             Section("Settings", [value_table(model.settings.to_dict())]),
-            Section("Where it comes from", [value_table(model.provenance)]),
+            *_choice(model),
+            Section("Where it comes from", [value_table(origin)]),
         ],
     )
+
+
+def _choice(model: Model) -> list[Section]:
+    """What was tried for the settings, and what more samples are worth."""
+    if not choice.sentence(model):
+        return []
+    return [
+        Section("How settings were chosen", [table(choice.HEADER, choice.tried_rows(model))]),
+        Section("What more samples are worth", [table(choice.CURVE_HEADER, choice.curve_rows(model))]),
+    ]

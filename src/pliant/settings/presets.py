@@ -27,6 +27,9 @@ PAPER = Training(
 
 _SIZE = 150.0
 _HYPOTHESES = 9
+_SMALLEST = 18.0
+"""Pixels of an object in which features still tell it from its surroundings."""
+
 _SCALES = {
     1: (1.0,),
     2: (0.5, 1.0),
@@ -57,28 +60,36 @@ def settled(settings: Training, samples: int) -> Training:
     """Settings of which none is left open, for a model of so many samples."""
     if settings.preset == "paper":
         return _filled(settings, PAPER)
-    levels = settings.levels or _USUAL
-    if not settings.scales and levels not in _SCALES:
-        raise ValueError(
-            f"scales must be given for {levels} levels: pliant has its own for up to {max(_SCALES)}."
-        )
-    scales = settings.scales or _SCALES[levels]
+    size = settings.size or _SIZE
+    scales = settings.scales or _scales(settings.levels, size)
+    levels = len(scales)
     shape, appearance = zip(*(_modes(scale, samples) for scale in scales), strict=True)
     # From a coarse level straight to a sharp feature, too much would be lost.
     sharp = levels > 2 and scales[-1] > 0.9
     return _filled(
         settings,
         Training(
-            size=_SIZE,
+            size=size,
             scales=scales,
             shape_modes=shape,
             appearance_modes=appearance,
             features=("dsift",) * (levels - 1) + ("igo" if sharp else "dsift",),
             algorithm=DEFAULT_ALGORITHM,
             iterations=(24, 16) if levels == 2 else (20,),
-            hypotheses=_HYPOTHESES if levels > 1 else 1,
+            hypotheses=_HYPOTHESES if levels > 1 and size * scales[0] >= _SMALLEST else 1,
         ),
     )
+
+
+def _scales(levels: int, size: float) -> tuple[float, ...]:
+    """The scales of so many levels, or of as many as there are for an object of this size."""
+    if levels == 0:
+        return tuple(scale for scale in _SCALES[_USUAL] if size * scale >= _SMALLEST) or (1.0,)
+    if levels not in _SCALES:
+        raise ValueError(
+            f"scales must be given for {levels} levels: pliant has its own for up to {max(_SCALES)}."
+        )
+    return _SCALES[levels]
 
 
 def _filled(settings: Training, usual: Training) -> Training:
