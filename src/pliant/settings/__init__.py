@@ -418,7 +418,9 @@ class Tracking(Starting):
         "Most objects to follow: a number, or all that are trusted. If places are given for the first frame: the "
         "objects there, unless this is a larger number.",
     )
-    algorithm: str = setting(DEFAULT_ALGORITHM, _ALGORITHM, "An algorithm's name: docs/algorithms.md.")
+    algorithm: str = setting(
+        "", _ALGORITHM, "An algorithm's name: docs/algorithms.md; the model's own if not given."
+    )
     iterations: int = setting(4, whole(1), "Most iterations from frame to frame.")
     sampling: float = setting(0.25, _SHARE, "Share of the pixels to look at from frame to frame.")
     trusted: float = setting(

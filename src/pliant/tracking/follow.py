@@ -25,9 +25,6 @@ _SOON = 50
 
 _NOT_LOOKED_FOR = "not looked for in this frame."
 
-Outcome = dict[int, FitResult | str]
-"""By the numbers of objects: their fits, or why there is none."""
-
 
 @dataclass(frozen=True)
 class Follower:
@@ -154,7 +151,7 @@ class Follower:
     @cached_property
     def _beside(self) -> Search:
         """What looks for lost objects while others are followed."""
-        return self.search.quick()
+        return self.search.beside_others()
 
     def _is_given_up(self, track: Track) -> bool:
         return self.most is None and track.absent >= self.settings.forget_after

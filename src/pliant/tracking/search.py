@@ -35,10 +35,10 @@ class Search:
     chain: Chain
     belief: Belief
 
-    def quick(self) -> Search:
-        """The same without a scan, which takes as long as fits to many frames, unless there is no other way."""
-        ways = tuple(way for way in self.chain.ways if way.name != "scan")
-        return replace(self, chain=Chain(ways or self.chain.ways))
+    def beside_others(self) -> Search:
+        """The same in the first way that may find several, for looks beside objects that are followed."""
+        ways = tuple(way for way in self.chain.ways if way.several)
+        return replace(self, chain=Chain(ways[:1]))
 
     def starting(self, places: Floats) -> Search:
         """The same, looking at given places alone."""
