@@ -25,7 +25,7 @@ from pliant.shape import ShapeModel, shape_size
 from pliant.shape.pdm import similarity_vectors
 from pliant.starts.filters import ObjectFilter
 from pliant.starts.placement import Placement
-from pliant.trust.confidence import Confidence, Evidence
+from pliant.trust.confidence import Confidence
 
 if TYPE_CHECKING:
     from pliant.model import Model
@@ -195,9 +195,11 @@ def _check_confidence(confidence: Confidence, landmarks: int) -> None:
     j, k = confidence.weights.shape
     found = [getattr(confidence, name).shape for name in ("centre", "scale", "bounds", "offsets", "scatter")]
     _require(
-        found == [(k,), (k,), (j,), (j,), (landmarks, 2, 2)] and j > 0 and k == len(Evidence._fields),
+        found == [(k,), (k,), (j,), (j,), (landmarks, 2, 2)] and j > 0 and k in (4, 5),
         "the confidence has arrays of the wrong shapes",
     )
+    told = confidence.object_weights
+    _require(told is None or told.shape == (k + 1,), "the confidence has arrays of the wrong shapes")
     arrays = [value for value in vars(confidence).values() if isinstance(value, np.ndarray)]
     numbers = all(map(_finite, arrays)) and math.isfinite(confidence.factor)
     _require(numbers, "the confidence has entries that are not finite numbers")

@@ -41,7 +41,7 @@ class Model(Concise):
     confidence
         What was learned about the errors of fits, if the model was calibrated.
     object_filter
-        What finds the object in whole images; models of pliant 0.1 have none.
+        What finds the object in whole images; older models have none.
     landmark_names
         Those of the training data, if all samples agree on them.
 

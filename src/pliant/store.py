@@ -119,6 +119,9 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     return Confidence(
         fits=operator.index(plain["fits"]),
         factor=_real(plain["factor"]),
+        object_weights=None
+        if plain.get("object_weights") is None
+        else np.asarray(plain["object_weights"], dtype=np.float64),
         **{
             name: np.asarray(plain[name], dtype=np.float64)
             for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")

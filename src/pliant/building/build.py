@@ -40,11 +40,16 @@ _FOR_IMAGES = 0.1
 
 
 def build_model(
-    dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+    dataset: Dataset,
+    settings: Training,
+    *,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    finds: bool = True,
 ) -> Model:
     """A model of the object in `dataset`; nothing is known yet about how far its fits can be trusted."""
     valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
-    return model_of(valid, settings, jobs=jobs, progress=progress)
+    return model_of(valid, settings, jobs=jobs, progress=progress, finds=finds)
 
 
 def checked_samples(
@@ -75,9 +80,14 @@ def checked_samples(
 
 
 def model_of(
-    valid: Validated, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+    valid: Validated,
+    settings: Training,
+    *,
+    jobs: int | None = None,
+    progress: bool | None = None,
+    finds: bool = True,
 ) -> Model:
-    """A model of samples that were checked.
+    """A model of samples that were checked; unless it `finds` the object in whole images, it has no filter.
 
     Their vectors are kept in what decoded images leave of `memory_gb` gigabytes: if they do not fit, principal
     components are streamed.
@@ -91,9 +101,11 @@ def model_of(
         seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
         shape = train_shape_model(seen.points, _size(settings))
         placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, workers)
-        step = bar.start("learning to find the object", 1)
-        object_filter = learn_filter(seen.dataset, seen.points, shape.mean, workers)
-        step()
+        object_filter = None
+        if finds:
+            step = bar.start("learning to find the object", 1)
+            object_filter = learn_filter(seen.dataset, seen.points, shape.mean, workers)
+            step()
         sampling = _sampling(settings, shape, features, channels=3 if valid.colour else 1)
         appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
         levels = _levels(settings, sampling, appearances, workers, bar)

@@ -35,10 +35,7 @@ def find_mirror(shapes: Floats) -> Int32:
 
     Landmark i of a mirrored object is where landmark `permutation[i]` was. Faces give 16 for 0, and 0 for 16.
     """
-    mean, aligned = generalised_procrustes(shapes)
-    permutation, mismatch = _best_match(mean, aligned)
-    spread = np.sqrt(np.mean(np.sum((aligned - mean) ** 2, axis=-1), axis=0) + _PRECISION**2)
-    ratio = float(np.sqrt(np.mean((mismatch / spread) ** 2)))
+    mean, permutation, mismatch, ratio = _in_a_mirror(shapes)
     if ratio > _VARIATION:
         raise ValueError(
             f"the object does not look symmetric: in a mirror its mean shape is off by {ratio:.1f} times the "
@@ -53,6 +50,11 @@ def find_mirror(shapes: Floats) -> Int32:
             "give the pairs."
         )
     return permutation
+
+
+def asymmetry(shapes: Floats) -> float:
+    """How far the mean of shapes `(k, v, 2)` is off in a mirror, over the variation of its landmarks."""
+    return _in_a_mirror(shapes)[3]
 
 
 def mirror_of_pairs(pairs: Iterable[Sequence[int]], landmarks: int) -> Int32:
@@ -72,6 +74,14 @@ def mirror_of_pairs(pairs: Iterable[Sequence[int]], landmarks: int) -> Int32:
     if not seen:
         raise ValueError("there is no pair: name the landmarks that change places in a mirror, two by two.")
     return permutation
+
+
+def _in_a_mirror(shapes: Floats) -> tuple[Float64, Int32, Float64, float]:
+    """The mean `(v, 2)`, its best match in a mirror, the mismatches there `(v,)`, and these over the variation."""
+    mean, aligned = generalised_procrustes(shapes)
+    permutation, mismatch = _best_match(mean, aligned)
+    spread = np.sqrt(np.mean(np.sum((aligned - mean) ** 2, axis=-1), axis=0) + _PRECISION**2)
+    return mean, permutation, mismatch, float(np.sqrt(np.mean((mismatch / spread) ** 2)))
 
 
 def _best_match(mean: Float64, aligned: Float64) -> tuple[Int32, Float64]:

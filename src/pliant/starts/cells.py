@@ -38,8 +38,8 @@ def _gathered(grey: Float32, seen: Float32) -> Float32:
     height, width = grey.shape
     rows, columns = height // CELL, width // CELL
     out = np.zeros((DIRECTIONS, rows, columns), dtype=np.float32)
+    # Of the cell row whose gathering ends next, and of the one after it.
     sums = np.zeros((2, DIRECTIONS, width), dtype=np.float32)
-    """Of the cell row whose gathering ends next, and of the one after it."""
     line = np.zeros((DIRECTIONS, width), dtype=np.float32)
     masked = seen.shape[0] == height
     for y in range(rows * CELL):
@@ -95,10 +95,11 @@ def _along(sums: Float32, out: Float32) -> None:
     width = sums.shape[1]
     for column in range(out.shape[1]):
         for k in range(2 * CELL):
-            x = min(max(column * CELL - CELL // 2 + k, 0), width - 1)
-            share = np.float32(1) - abs(np.float32(k - CELL) + np.float32(0.5)) / np.float32(CELL)
-            for c in range(DIRECTIONS):
-                out[c, column] += share * sums[c, x]
+            x = column * CELL - CELL // 2 + k
+            if 0 <= x < min(width, out.shape[1] * CELL):
+                share = np.float32(1) - abs(np.float32(k - CELL) + np.float32(0.5)) / np.float32(CELL)
+                for c in range(DIRECTIONS):
+                    out[c, column] += share * sums[c, x]
 
 
 @compiled(fastmath={"contract"}, error_model="numpy")

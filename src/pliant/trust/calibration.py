@@ -27,7 +27,12 @@ from pliant.motion import delaunay
 from pliant.progress import Progress
 from pliant.settings import DEFAULT_ALGORITHM
 from pliant.shape import align, shape_size
+from pliant.shape.symmetry import asymmetry
+from pliant.starts.boxes import from_box
+from pliant.starts.filters import ObjectFilter
 from pliant.starts.noise import perturbed
+from pliant.starts.placement import LOST
+from pliant.starts.wrong import wrong_starts
 from pliant.trust.confidence import (
     Confidence,
     Evidence,
@@ -39,6 +44,18 @@ REGRESSED_BOUNDS = np.geomspace(0.01, 0.16, 9)
 
 NOISES = (0.05, 0.05, 0.1, 0.15)
 """How far off the starts are, an image: fits must fail now and then, or nothing is learned about failures."""
+
+_ON_OBJECT = 0.1
+"""Fits with a smaller error are on the object, those with one above `LOST` are not, and others teach nothing."""
+
+_FEWEST_WRONG = 5
+"""Fits beside the object without which nothing is learned from them."""
+
+_MIRRORED = 3
+"""One image in so many is also fitted in a mirror, if the object is lopsided."""
+
+_LOPSIDED, _LOOKED_AT = 1.0, 200
+"""The asymmetry from which an object is, and the most samples that are looked at for it."""
 
 Bools = NDArray[np.bool_]
 
@@ -58,6 +75,8 @@ class _Judged:
     evidence: Evidence
     deviations: Float64
     spread: Float64
+    near: bool = True
+    """Whether it began near the object."""
 
 
 def calibrate(
@@ -73,7 +92,8 @@ def calibrate(
     """The same model, with the confidence that its fits deserve.
 
     Parts of the data are held out, and models of the rest are trained with the same settings and fitted to the
-    held-out images, from four random starts each. Samples of one group are held out together. `train` does this
+    held-out images, from four random starts near the object and two that are not on it each, and to some of them
+    in a mirror, if the object is not symmetric. Samples of one group are held out together. `train` does this
     unless it is told not to.
 
     Parameters
@@ -117,12 +137,14 @@ def calibrate(
     else:
         parts = dataset.folds(_FOLDS, seed)
     judged: list[_Judged] = []
+    lopsided = _lopsided(model, dataset)
     with Progress(progress) as bar:
         advance = bar.start("held-out images", images)
         for rest, held in parts:
             partial = _trained_like(model, rest, jobs)
-            judged += _judge(partial, held[: -(-images // len(parts))], algorithm, seed, jobs, advance)
-    if len(judged) < FEWEST:
+            some = held[: -(-images // len(parts))]
+            judged += _judge(partial, some, model.object_filter, lopsided, algorithm, seed, jobs, advance)
+    if sum(one.near for one in judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
@@ -137,19 +159,21 @@ def _trained_like(model: Model, dataset: Dataset, jobs: int | None) -> Model:
     with warnings.catch_warnings():
         # Said when the model itself was trained.
         warnings.simplefilter("ignore", SamplesLeftOut)
-        return build_model(dataset, settings, jobs=jobs, progress=False)
+        return build_model(dataset, settings, jobs=jobs, progress=False, finds=False)
 
 
 def _judge(
     model: Model,
     held: Dataset,
+    found: ObjectFilter | None,
+    lopsided: bool,
     algorithm: str,
     seed: int,
     jobs: int | None,
     advance: Callable[[], None],
 ) -> list[_Judged]:
     """The fits of held-out images; what cannot be used is left out, as training does or says."""
-    truths: deque[Float64] = deque()
+    expected: deque[tuple[Float64, bool]] = deque()
 
     def work() -> Iterator[tuple[Image, Float64]]:
         for number, sample in enumerate(held):
@@ -161,15 +185,38 @@ def _judge(
             if truth.shape != (model.landmarks, 2) or not np.all(np.isfinite(truth)):
                 continue
             for k, noise in enumerate(NOISES):
-                truths.append(truth)
+                expected.append((truth, True))
                 yield image, perturbed(model, truth, noise, np.random.default_rng([seed, number, k]))
+            rng = np.random.default_rng([seed, number, len(NOISES)])
+            for start in wrong_starts(model, found, image, truth, number, rng):
+                expected.append((truth, False))
+                yield image, start
+            if lopsided and number % _MIRRORED == 0:
+                there = truth * (-1, 1) + (image.shape[1] - 1, 0)
+                box = np.concatenate([there.min(axis=0), there.max(axis=0)])
+                expected.append((there, False))
+                yield np.ascontiguousarray(image[:, ::-1]), from_box(model, box)
 
     fitter = make_fitter(model, algorithm=algorithm, jobs=jobs, trace=False, confidence=True)
-    fits = ((fit, truths.popleft()) for fit in fit_all(fitter, work()))
-    return [_judged(model, fit, truth) for fit, truth in fits if fit.evidence is not None]
+    fits = ((fit, *expected.popleft()) for fit in fit_all(fitter, work()))
+    return [_judged(model, fit, truth, near) for fit, truth, near in fits if _usable(fit, near)]
 
 
-def _judged(model: Model, fit: FitResult, truth: Float64) -> _Judged:
+def _usable(fit: FitResult, near: bool) -> bool:
+    """Whether a fit teaches something: one that ended badly has no confidence anyway."""
+    return fit.evidence is not None and (near or not fit.status.lost)
+
+
+def _lopsided(model: Model, dataset: Dataset) -> bool:
+    """Whether the object is clearly another one in a mirror."""
+    shapes = [sample.points() for sample in dataset[:_LOOKED_AT]]
+    whole = [
+        points for points in shapes if points.shape == (model.landmarks, 2) and np.all(np.isfinite(points))
+    ]
+    return model.settings.mirror is False and len(whole) > 1 and asymmetry(np.array(whole)) > _LOPSIDED
+
+
+def _judged(model: Model, fit: FitResult, truth: Float64, near: bool) -> _Judged:
     assert fit.evidence is not None
     assert fit.covariance is not None
     size = float(shape_size(fit.points))
@@ -180,13 +227,13 @@ def _judged(model: Model, fit: FitResult, truth: Float64) -> _Judged:
         evidence=fit.evidence,
         deviations=(fit.points - truth) @ back.T / size,
         spread=back @ fit.covariance @ back.T / size**2,
+        near=near,
     )
 
 
-def _learned(judged: Sequence[_Judged]) -> Confidence:
-    errors = np.array([one.error for one in judged])
-    seen = np.array([predictors(one.evidence) for one in judged])
-    known = np.all(np.isfinite(seen), axis=1) & np.isfinite(errors)
+def _learned(every: Sequence[_Judged]) -> Confidence:
+    judged = [one for one in every if one.near]
+    errors, seen, known = _told(judged)
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
     rows = [_logistic((seen - centre) / scale, errors < bound) for bound in REGRESSED_BOUNDS]
@@ -202,7 +249,25 @@ def _learned(judged: Sequence[_Judged]) -> Confidence:
         offsets=np.array([row[-1] for row in rows]),
         factor=factor,
         scatter=scatter,
+        object_weights=_object_weights(every, centre, scale),
     )
+
+
+def _told(judged: Sequence[_Judged]) -> tuple[Float64, Float64, Bools]:
+    """Errors `(f,)`, predictors `(f, k)`, and which of the fits have both."""
+    errors = np.array([one.error for one in judged])
+    seen = np.array([predictors(one.evidence) for one in judged])
+    return errors, seen, np.all(np.isfinite(seen), axis=1) & np.isfinite(errors)
+
+
+def _object_weights(judged: Sequence[_Judged], centre: Float64, scale: Float64) -> Float64 | None:
+    """Weights and an offset `(k + 1,)` that tell fits on the object from those elsewhere, if there are some."""
+    errors, seen, known = _told(judged)
+    clear = known & ((errors < _ON_OBJECT) | (errors > LOST))
+    found = errors[clear] < _ON_OBJECT
+    if len(found) - np.sum(found) < _FEWEST_WRONG:
+        return None
+    return _logistic((seen[clear] - centre) / scale, found)
 
 
 def _logistic(x: Float64, happened: Bools) -> Float64:

@@ -4,7 +4,9 @@ For each of a few bounds b, a logistic regression on the evidence x gives
 
     P(error < b | x) = 1 / (1 + exp(-(w_b x + o_b))),
 
-and between two bounds the log-odds are interpolated along log b. The covariance of a landmark is what Gauss-Newton
+and between two bounds the log-odds are interpolated along log b. This is learned from fits that begin near the
+object, and multiplied with the probability that there is an object at all, by another regression: it also sees fits
+that begin elsewhere. The covariance of a landmark is what Gauss-Newton
 says with the image's own noise, times a factor, and a scatter that no image explains (annotators disagree, and the
 shape model is short of modes):
 
@@ -31,20 +33,25 @@ class Evidence(NamedTuple):
 
     `outside`: energy of the image outside of the appearance subspace; `explained`: energy within it; `shape`:
     squared Mahalanobis distance of the shape per mode. Training images have 1 of each, on average. `sharpness`:
-    energy of the image's slopes along the warp that no change of appearance explains.
+    energy of the image's slopes along the warp that no change of appearance explains. `mismatch`: what the model
+    cannot explain over what it sees, about 1 where there is nothing.
     """
 
     outside: float
     explained: float
     shape: float
     sharpness: float
+    mismatch: float = 1.0
 
 
 def predictors(evidence: Evidence) -> Float64:
-    """The numbers `(4,)` that the regressions see: logarithms of what is an energy."""
+    """The numbers `(5,)` that the regressions see: logarithms of what is an energy, and the shape's distance.
+
+    Regressions of older models see the first four.
+    """
     tiny = 1e-9
     energies = np.log(np.maximum([evidence.outside, evidence.explained, evidence.sharpness], tiny))
-    return np.append(energies, evidence.shape)
+    return np.append(energies, [evidence.shape, np.log(max(evidence.mismatch, tiny))])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,7 +59,8 @@ class Confidence(Concise):
     """What was learned from `fits` held-out fits; k is the number of predictors, j that of bounds.
 
     `centre (k,)` and `scale (k,)` standardise the predictors, `weights (j, k)` and `offsets (j,)` belong to the
-    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size.
+    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size. `object_weights (k + 1,)`, an
+    offset the last of them, tell whether there is an object; older models take that for granted, and have None.
     """
 
     fits: int
@@ -63,6 +71,7 @@ class Confidence(Concise):
     offsets: Float64
     factor: float
     scatter: Float64
+    object_weights: Float64 | None = None
 
     def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error of a fit with this evidence is below the bound."""
@@ -70,10 +79,13 @@ class Confidence(Concise):
             raise ValueError(f"the bound of an error is above 0, not {bound!r}.")
         if not np.all(np.isfinite(evidence)):
             return 0.0
-        standard = (predictors(evidence) - self.centre) / self.scale
+        standard = (predictors(evidence)[: len(self.centre)] - self.centre) / self.scale
         # A larger bound is never less likely to be met, whatever two regressions say.
         odds = np.maximum.accumulate(self.weights @ standard + self.offsets)
-        return float(1 / (1 + np.exp(-np.interp(np.log(bound), np.log(self.bounds), odds))))
+        small = _probability(float(np.interp(np.log(bound), np.log(self.bounds), odds)))
+        if self.object_weights is None:
+            return small
+        return small * _probability(float(self.object_weights[:-1] @ standard + self.object_weights[-1]))
 
     def covariance(self, evidence: Evidence, spread: Floats, size: float, angle: float) -> Float64:
         """Covariances `(v, 2, 2)` of the landmarks, in square pixels of the image.
@@ -86,3 +98,8 @@ class Confidence(Concise):
             self.factor * evidence.outside * spread + size**2 * (turn @ self.scatter @ turn.T),
             dtype=np.float64,
         )
+
+
+def _probability(odds: float) -> float:
+    """Of an event with these log-odds."""
+    return float(1 / (1 + np.exp(-np.clip(odds, -500, 500))))

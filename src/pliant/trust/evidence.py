@@ -12,7 +12,7 @@ from pliant.kernels.system import Kernel, Needs
 from pliant.level import Level
 from pliant.shape import SIMILARITY
 from pliant.trust.confidence import Evidence
-from pliant.trust.mismatch import unexplained_energy
+from pliant.trust.mismatch import mismatches, unexplained_energy
 
 
 def gather(
@@ -46,6 +46,7 @@ def gather(
             explained / share / max(kept, floor),
             distance,
             sharpness / share / level.shape.parameters,
+            mismatches(subspace, Ar, outside),
             strict=True,
         )
     ]

@@ -97,7 +97,7 @@ class Fold:
         with warnings.catch_warnings():
             # Said when the samples were checked.
             warnings.simplefilter("ignore", SamplesLeftOut)
-            self.model = build_model(self.rest, whole, jobs=self.jobs, progress=False)
+            self.model = build_model(self.rest, whole, jobs=self.jobs, progress=False, finds=False)
         for level in self.model.levels:
             self.levels[level.scale, feature, settings.size or 0.0] = level
 
