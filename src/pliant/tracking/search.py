@@ -49,19 +49,23 @@ class Search:
     ) -> tuple[list[FitResult], str]:
         """Up to `most` objects that are not `known`, in the order of their starts, and why there are no more.
 
-        They may be where others were `last`: what was hidden is often there, whatever a detector says.
+        They may be where others were `last`: what was hidden is often there, whatever a detector says. But nothing
+        else speaks for that place, and a fit there must be sure.
         """
         found: list[FitResult] = []
         reasons: list[str] = []
         if last:
-            found, _ = self._fits(self.near, image, list(last), known)
+            near, _ = self._fits(self.near, image, list(last), known)
+            found = [fit for fit in near if self.belief.is_sure(fit)]
         for way in self.chain.ways:
-            if self._is_enough(image, [*known, *found], len(found), most):
+            # What is not sure is no reason to stop, nor does it keep a better fit from its place.
+            sure = [fit for fit in found if self.belief.is_sure(fit)]
+            if self._is_enough(image, [*known, *sure], len(sure), most):
                 break
-            if way.several or not (known or found):
+            if way.several or not (known or sure):
                 try:
-                    more, why = self._fits(self.fitter, image, way.find(image), [*known, *found])
-                    found, reasons = found + more, reasons + why
+                    more, why = self._fits(self.fitter, image, way.find(image), [*known, *sure])
+                    found, reasons = self._distinct([*found, *more], known), reasons + why
                 except ValueError as error:
                     reasons.append(str(error))
         reasons.append("what was found does not look like the object.")
