@@ -23,7 +23,7 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.hypotheses import about, carried, distinct
+from pliant.fitting.hypotheses import about, begins_late, carried, distinct
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -164,6 +164,9 @@ class Fitter:
         ]
         levels, limits = self.prepared, self.iterations
         for number, ((level, subspace, problem), limit) in enumerate(zip(levels, limits, strict=True)):
+            if (self.settings.hypotheses or 1) > 1 and begins_late(number, len(levels)):
+                for group in groups:
+                    group.append(_State(group[0].image, group[0].start, group[0].start))
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -176,7 +179,7 @@ class Fitter:
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            # The best of several go on, and one reaches the finest level: docs/starts.md.
+            # The best of several go on: docs/settings.md.
             groups = [_best(group, carried(number, len(levels))) for group in groups]
         return [self._result(group[0]) for group in groups]
 

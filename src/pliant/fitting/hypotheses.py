@@ -12,11 +12,14 @@ from pliant.shape import shape_size
 _SHIFT, _GROWTH, _TURN = 0.1, 0.1, 0.17
 """How far hypotheses lie from the start: in sizes of the object, in logarithms of its size, and in radians."""
 
-_APART = 0.02
+_APART = 0.015
 """Hypotheses whose landmarks ended nearer to each other than this share of the size have become one."""
 
-_CARRIED = 3
-"""The most hypotheses that go on to a finer level."""
+_CARRIED, _TO_FINEST = 3, 2
+"""The most hypotheses that go on to a finer level, and to the finest, which costs the most."""
+
+_LATE = 2
+"""Levels after the coarsest at which the start itself is tried once more."""
 
 _AXES = np.diag([_SHIFT, _SHIFT, _GROWTH, _TURN])
 
@@ -43,8 +46,19 @@ def _moved(points: Float64, move: Float64) -> Float64:
 
 
 def carried(number: int, levels: int) -> int:
-    """How many hypotheses go on after level `number` of so many: one reaches the finest, which costs the most."""
-    return max(1, min(_CARRIED, levels - 1 - number))
+    """How many hypotheses go on after level `number` of so many, at most; one is left in the end.
+
+    Most have become one by then: two reach the finest level only where they still disagree.
+    """
+    return {1: 1, 2: _TO_FINEST}.get(levels - number, _CARRIED)
+
+
+def begins_late(number: int, levels: int) -> bool:
+    """Whether the start is tried at level `number` of so many, without what coarser levels made of it.
+
+    An object that a coarse level has too few modes for is led astray there, even from a start that is good.
+    """
+    return 0 < number <= min(_LATE, levels - 2)
 
 
 def distinct(shapes: Sequence[Floats], most: int) -> list[int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
-from pliant.arrays import Float64
+from pliant.arrays import Float64, Image
 from pliant.batch import fit_all
 from pliant.building.build import build_model
 from pliant.data.dataset import Dataset
@@ -46,10 +47,10 @@ class Fold:
         """Errors `(k,)` of fits with a model of these settings: `NOISES` for each of the held-out samples."""
         model = self._model(settings)
         everything = np.arange(model.landmarks, dtype=np.int32)
-        truths = [sample.points() for sample in self.held for _ in NOISES]
+        truths = [points for _, points in self._read for _ in NOISES]
         work = (
-            (sample, random_start(model, sample.points(), noise, self.seed, number, k))
-            for number, sample in enumerate(self.held)
+            (image, random_start(model, points, noise, self.seed, number, k))
+            for number, (image, points) in enumerate(self._read)
             for k, noise in enumerate(NOISES)
         )
         fitter = make_fitter(model, jobs=self.jobs, trace=False, confidence=False)
@@ -57,6 +58,11 @@ class Fold:
         return np.array(
             [normalised_error(fit.points, truth, everything) for fit, truth in zip(fits, truths, strict=True)]
         )
+
+    @cached_property
+    def _read(self) -> list[tuple[Image, Float64]]:
+        """The held-out images, at most a hundred, and their landmarks."""
+        return [(sample.image(), sample.points()) for sample in self.held]
 
     def _model(self, settings: Training) -> Model:
         """The model that training with these settings would make of the fold's samples."""
