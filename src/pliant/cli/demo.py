@@ -57,7 +57,7 @@ def demo(
         announce_compiling()
     told("training")
     shown = False if silent else None
-    training = pliant.Training(licence="synthetic faces, free of rights", confidence=False)
+    training = pliant.Training(preset="quick", licence="synthetic faces, free of rights", confidence=False)
     model = pliant.train(dataset, training, jobs=jobs, progress=shown)
     model.save(file)
     if not silent:
@@ -69,7 +69,7 @@ def demo(
     fits = pliant.fit(model, list(others), found, jobs=jobs)
     typed = {
         "make": f"pliant synthetic {faces} --count {count} --seed {seed}",
-        "train": f"pliant train {faces} -o {file}",
+        "train": f"pliant train {faces} --preset quick -o {file}",
         "draw": f"pliant inspect {file} --draw {output / 'modes.png'}",
         "new": f"pliant synthetic {new} --count {_NEW} --seed {seed + 1}",
         "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'} --draw",

@@ -75,7 +75,7 @@ def settled(settings: Training, samples: int) -> Training:
             appearance_modes=appearance,
             features=("dsift",) * (levels - 1) + ("igo" if sharp else "dsift",),
             algorithm=DEFAULT_ALGORITHM,
-            iterations=(24, 16) if levels == 2 else (20,),
+            iterations=(24, 16) if levels == 2 else (12,),
             hypotheses=_HYPOTHESES if levels > 1 and size * scales[0] >= _SMALLEST else 1,
         ),
     )

@@ -24,7 +24,7 @@ from pliant.tuning.held_out import NOISES, Fold
 FEWEST = 16
 """Samples without which there is no search: too few could be held out to tell one setting from another."""
 
-_FITS_A_MINUTE = 1000
+_FITS_A_MINUTE = 600
 """About how many fits two cores do, models and all."""
 
 _MOST_HELD, _MOST_TRAINED = 100, 400
