@@ -192,7 +192,6 @@ SETTINGS = [
     pliant.Evaluating,
     pliant.Tracking,
     pliant.Stopping,
-    pliant.Limits,
 ]
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 import pliant
 from pliant.cli.options import in_flags
-from pliant.settings import Evaluating, Fitting, Limits, Starting, Stopping, Tracking, Training
+from pliant.settings import Evaluating, Fitting, Starting, Stopping, Tracking, Training
 from pliant.settings.declaring import options
 
-KINDS = [Training, Fitting, Starting, Evaluating, Tracking, Stopping, Limits]
+KINDS = [Training, Fitting, Starting, Evaluating, Tracking, Stopping]
 
 modes = st.one_of(st.integers(0, 99), st.floats(0.01, 0.99), st.just("all"))
 trainings = st.builds(

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pliant.fitting.result import FitResult
     from pliant.fitting.status import Status
     from pliant.model import Model, load
-    from pliant.settings import Evaluating, Fitting, Limits, Starting, Stopping, Tracking, Training
+    from pliant.settings import Evaluating, Fitting, Starting, Stopping, Tracking, Training
     from pliant.starts.choice import find_starts
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
@@ -98,7 +98,6 @@ _NAMES = {
         "Evaluating",
         "Starting",
         "Fitting",
-        "Limits",
         "Stopping",
         "Tracking",
         "Training",
@@ -149,7 +148,6 @@ __all__ = [
     "GaussNewton",
     "InvalidDataset",
     "Inverse",
-    "Limits",
     "MixedFacings",
     "Model",
     "ModelFileError",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Image
 from pliant.plots import paint_overlay
-from pliant.plots.painter import paint_caption
+from pliant.plots.painter import paint_caption, paint_number
 from pliant.plots.style import STYLE
 from pliant.tracking import TrackedFrame
 
@@ -84,7 +84,14 @@ def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
 
 
 def _picture(number: int, image: Image, record: TrackedFrame, labels: Sequence[str]) -> NDArray[Any]:
-    """The frame as OpenCV has it, blue first, with the landmarks and what happened."""
-    style = replace(STYLE, fit=_COLOURS[record.event])
-    picture = paint_overlay(image, record.result.points, style, labels=labels)
-    return np.ascontiguousarray(paint_caption(picture, f"{number}  {record.event}", style.fit)[:, :, ::-1])
+    """The frame as OpenCV has it, blue first, with landmarks and what happened; several objects have numbers."""
+    several = len(record.objects) > 1 or record.objects[0].number > 0
+    picture = image
+    for one in record.objects:
+        style = replace(STYLE, fit=_COLOURS[one.event])
+        picture = paint_overlay(picture, one.result.points, style, labels=labels)
+        if several:
+            picture = paint_number(picture, one.result.points, str(one.number), style.fit)
+    said = ", ".join(f"{one.number} {one.event}" if several else str(one.event) for one in record.objects)
+    caption = paint_caption(picture, f"{number}  {said}", _COLOURS[record.event])
+    return np.ascontiguousarray(caption[:, :, ::-1])

@@ -15,17 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Floats, Image
+from pliant.arrays import Float64, Floats
 from pliant.bulk.overlay import OVERLAYS, overlay_writer
 from pliant.data.tables import coordinate_titles
 from pliant.data.video import Video
 from pliant.files import real_path
 from pliant.model import Model
 from pliant.settings import Tracking
-from pliant.starts.choice import find_starts
 from pliant.table import Row, cells_of, table_writer
 from pliant.table.reading import TRACK
-from pliant.tracking import Event, Find, TrackedFrame, track
+from pliant.tracking import Event, Find, TrackedFrame, TrackedObject, track
 from pliant.version import __version__
 
 CSV = "track.csv"
@@ -56,42 +55,29 @@ class VideoTask:
 
 @dataclass(frozen=True)
 class VideoOutcome:
-    """How it went: what happened in how many frames, and how long fitting and all of it took, in seconds.
+    """How it went: of how many `frames` something was found in, what happened to the objects in them, and how many
+    these are.
 
-    `overlay` is where the video is, if there is one.
+    `fitting` is how long it took to follow and to look for objects, and `seconds` how long all of it. `overlay` is
+    where the video is, if there is one.
     """
 
+    frames: int
+    found: int
+    objects: int
     events: Counter[str]
     fitting: float
     seconds: float
     overlay: Path | None
 
-    @property
-    def frames(self) -> int:
-        return self.events.total()
 
-
-def box_then_start(model: Model, settings: Tracking, box: Floats | None = None) -> Find:
-    """How the object is found: by a box `(4,)` at first, if there is one, and then as the settings say.
-
-    With a box and nothing said about the start, the object is looked for in the box every time.
-    """
-    if box is not None and not (box[2] - box[0] >= 1 and box[3] - box[1] >= 1):
+def checked_box(box: Floats) -> Float64:
+    """A box (left, top, right, bottom) that has something in it; otherwise a ValueError says what is wrong."""
+    left, top, right, bottom = box
+    if not (right - left >= 1 and bottom - top >= 1):
         corners = ",".join(f"{value:g}" for value in box)
         raise ValueError(f"box={corners} is empty: left must be below right, and top below bottom.")
-    if box is not None and settings.start == "auto":
-        return lambda image: box
-    where = find_starts(model, settings)
-    if box is None:
-        return where
-    asked = 0
-
-    def find(image: Image) -> Floats:
-        nonlocal asked
-        asked += 1
-        return box if asked == 1 else where(image)
-
-    return find
+    return np.array([left, top, right, bottom], dtype=np.float64)
 
 
 def video_refusal(task: VideoTask, overwrite: bool = False) -> str:
@@ -119,17 +105,17 @@ def run_video(
     task: VideoTask,
     model: Model,
     settings: Tracking,
-    find: Find,
+    find: Find | Floats | None = None,
     *,
     overwrite: bool = False,
     jobs: int | None = None,
     each: Callable[[int, TrackedFrame], None] = lambda number, frame: None,
 ) -> VideoOutcome:
-    """Follow the object through a video, and write what was found.
+    """Follow objects through a video, and write what was found; `find` is that of `track`.
 
     `each` is called with the number and the record of every frame. Whatever stops it, frames that are done are
     kept: in `output`, or in `output/track.unfinished` if there is an earlier run, which stays until the new one is
-    complete. If the object is nowhere, this is a ValueError.
+    complete. If no object is found in any frame, this is a ValueError.
     """
     refused = video_refusal(task, overwrite)
     if refused:
@@ -139,26 +125,31 @@ def run_video(
     place = output / "track.unfinished" if (output / TRACK).exists() else output
     place.mkdir(parents=True, exist_ok=True)
     events: Counter[str] = Counter()
-    fitting, reason, begin = 0.0, "", time.perf_counter()
+    numbers: set[int] = set()
+    frames, found, fitting, reason, begin = 0, 0, 0.0, "", time.perf_counter()
     with ExitStack() as stack:
         sinks = [stack.enter_context(sink) for sink in _sinks(task, model, settings, place)]
         for record in records:
             number = record.number * film.every
             for sink in (*sinks, each):
                 sink(number, record)
-            events[record.event] += 1
-            fitting += record.result.seconds
+            events.update(str(one.event) for one in record.objects)
+            here = [one.number for one in record.objects if one.event is not Event.LOST]
+            numbers.update(here)
+            frames, found, fitting = frames + 1, found + bool(here), fitting + record.seconds
             reason = reason or record.result.reason
     seconds = time.perf_counter() - begin
-    if events[Event.LOST] == events.total():
+    if not found:
         raise ValueError(
-            f"{film.name}: the object was found in none of {events.total()} frames. In the first: {reason} Say "
+            f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Say "
             "with box=LEFT,TOP,RIGHT,BOTTOM where it is there."
         )
     if place != output:
         _put_in_place(place, output)
     overlay = next((output / name for name in OVERLAYS if (output / name).exists()), None)
-    return VideoOutcome(events, fitting, seconds, overlay if task.overlay else None)
+    return VideoOutcome(
+        frames, found, len(numbers), events, fitting, seconds, overlay if task.overlay else None
+    )
 
 
 Sink = Callable[[int, TrackedFrame], None]
@@ -184,18 +175,24 @@ def _parquet(task: VideoTask, model: Model, settings: Tracking, path: Path) -> I
         "pliant": __version__,
     }
     with table_writer(path, head, model.landmark_names, "track", keep_when_stopped=True) as write:
-        yield lambda number, record: write(_row(film, number, record))
+
+        def add(number: int, record: TrackedFrame) -> None:
+            for one in record.objects:
+                write(_row(film, number, record, one))
+
+        yield add
 
 
-def _row(film: Video, number: int, record: TrackedFrame) -> Row:
+def _row(film: Video, number: int, record: TrackedFrame, one: TrackedObject) -> Row:
     name = str(film.files[record.number]) if film.files else film.name
     size = None if record.image is None else (record.image.shape[1], record.image.shape[0])
     return {
-        **cells_of(name, record.result, size),
+        **cells_of(name, one.result, size),
+        "object": one.number,
         "frame": number,
         "time": round(record.time, 6),
-        "event": str(record.event),
-        "mismatch": None if np.isnan(record.mismatch) else float(record.mismatch),
+        "event": str(one.event),
+        "mismatch": None if np.isnan(one.mismatch) else float(one.mismatch),
     }
 
 
@@ -205,22 +202,25 @@ def _csv(path: Path, names: Sequence[str]) -> Iterator[Sink]:
         rows = csv.writer(file)
 
         def write(number: int, record: TrackedFrame) -> None:
-            result = record.result
-            facts = {
-                "frame": number,
-                "time": round(record.time, 6),
-                "event": str(record.event),
-                "status": str(result.status),
-                "reason": result.reason,
-                "cost": result.cost,
-                "mismatch": record.mismatch,
-                "iterations": result.iterations,
-                "seconds": result.seconds,
-            }
-            if file.tell() == 0:
-                rows.writerow([*facts, *coordinate_titles(len(result.points), names)])
-            known = ["" if value != value else f"{value:.3f}" for value in result.points.ravel()]
-            rows.writerow([*("" if value != value else value for value in facts.values()), *known])
+            for one in record.objects:
+                result = one.result
+                facts = {
+                    "frame": number,
+                    "time": round(record.time, 6),
+                    "object": one.number,
+                    "event": str(one.event),
+                    "status": str(result.status),
+                    "reason": result.reason,
+                    "confidence": np.nan if one.event is Event.LOST else result.confidence(),
+                    "cost": result.cost,
+                    "mismatch": one.mismatch,
+                    "iterations": result.iterations,
+                    "seconds": result.seconds,
+                }
+                if file.tell() == 0:
+                    rows.writerow([*facts, *coordinate_titles(len(result.points), names)])
+                known = ["" if value != value else f"{value:.3f}" for value in result.points.ravel()]
+                rows.writerow([*("" if value != value else value for value in facts.values()), *known])
 
         yield write
 

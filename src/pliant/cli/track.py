@@ -41,7 +41,10 @@ def track(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
     box: Annotated[
         str | None,
-        typer.Option(help="Where the object is in the first frame: left,top,right,bottom in pixels."),
+        typer.Option(
+            help="Where the object is in the first frame: left,top,right,bottom in pixels. No others are followed "
+            "unless --objects says so."
+        ),
     ] = None,
     tracking: Tracking,
     every: Annotated[int, typer.Option(help="Take every N-th frame only.", min=1)] = 1,
@@ -61,24 +64,22 @@ def track(
     dry_run: DryRun = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Follow an object through a video.
+    """Follow objects through a video.
 
-    OUTPUT gets track.parquet, a row a frame, and overlay.mp4. A frame starts where the last two say that the
-    object will be. If it is hidden or has left, the frame's event is "lost", its points are not numbers, and the
-    object is looked for again. Ctrl-C keeps the frames that are done.
+    OUTPUT gets track.parquet, a row for each object and frame, and overlay.mp4. A frame starts where the last two
+    say that an object will be. If it is hidden or has left, its event is "lost", its points are not numbers, and it
+    is looked for again; when it comes back it has the number that it had. Ctrl-C keeps the frames that are done.
     """
     import pliant
-    from pliant.bulk.video import VideoTask, box_then_start, ended_early, run_video, video_refusal
+    from pliant.bulk.video import VideoTask, checked_box, ended_early, run_video, video_refusal
     from pliant.data.video import read_video
     from pliant.progress import Progress
 
     quiet = quiet or as_json
     film = read_video(video, every)
     loaded = pliant.load(model)
-    corners = None if box is None else _corners(box)
-    if corners is None or tracking.start != "auto":
-        announce_detector(tracking.detector)
-    find = box_then_start(loaded, tracking, corners)
+    first = None if box is None else checked_box(_corners(box))
+    announce_detector(tracking.detector)
     task = VideoTask(film, output, overlay, labels_of(draw_labels, loaded, model), csv)
     refused = video_refusal(task, overwrite)
     if refused:
@@ -95,7 +96,7 @@ def track(
                 say(f"{name.replace('_', '-')}: {value}")
     with Progress(False if quiet else None) as bar:
         each = _watcher(bar, film.count, verbose and not quiet)
-        done = run_video(task, loaded, tracking, find, overwrite=overwrite, jobs=jobs, each=each)
+        done = run_video(task, loaded, tracking, first, overwrite=overwrite, jobs=jobs, each=each)
     if overlay and done.overlay is None:
         say("OpenCV can write neither MPEG-4 nor Motion JPEG here: there is no overlay", error=True)
     _say(task, done, quiet, as_json)
@@ -110,14 +111,15 @@ def track(
 def _watcher(bar: Progress, count: int | None, verbose: bool) -> Callable[[int, TrackedFrame], None]:
     """What moves the bar with every frame, and says what happens."""
     advance = bar.start("tracking frames", count or 0)
-    before = ""
+    before: dict[int, str] = {}
 
     def watch(number: int, record: TrackedFrame) -> None:
         nonlocal before
-        if verbose and record.event != before:
-            why = record.result.reason and f": {record.result.reason}"
-            bar.say(f"frame {number}, {record.time:.2f} s, {record.event}{why}")
-        before = record.event
+        for one in record.objects:
+            if verbose and one.event != before.get(one.number):
+                why = one.result.reason and f": {one.result.reason}"
+                bar.say(f"frame {number}, {record.time:.2f} s, object {one.number} {one.event}{why}")
+        before = {one.number: one.event for one in record.objects}
         advance(failed=record.event == "lost")
 
     return watch
@@ -131,6 +133,8 @@ def _say(task: VideoTask, done: VideoOutcome, quiet: bool, as_json: bool) -> Non
         "video": task.video.name,
         "frames": done.frames,
         "frames_announced": task.video.count,
+        "frames_found": done.found,
+        "objects": done.objects,
         "tracked": tracked,
         "restarted": restarted,
         "lost": lost,
@@ -141,8 +145,11 @@ def _say(task: VideoTask, done: VideoOutcome, quiet: bool, as_json: bool) -> Non
     if as_json:
         say(json.dumps(outcome, indent=2))
     elif not quiet:
-        say(f"found the object in {tracked + restarted} of {done.frames} frames; wrote {task.output}")
-        if restarted > 1 or lost:
+        what = "the object" if done.objects == 1 else f"{done.objects} objects"
+        say(f"found {what} in {done.found} of {done.frames} frames; wrote {task.output}")
+        if done.objects > 1:
+            say(f"lost {lost} times an object and frame: the columns object and event say which")
+        elif restarted > 1 or lost:
             say(f"started {restarted} times, lost in {lost} frames: the column event says where")
         say(
             f"{outcome['frames_per_second']} frames a second with reading and writing, "

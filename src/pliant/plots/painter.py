@@ -157,6 +157,14 @@ def paint_caption(picture: NDArray[np.uint8], text: str, colour: str) -> NDArray
     return write_caption(picture, text, _rgb(colour))
 
 
+def paint_number(picture: NDArray[np.uint8], points: Floats, text: str, colour: str) -> NDArray[np.uint8]:
+    """The picture `(h, w, 3)`, 8-bit RGB, with a text above the object with these landmarks `(v, 2)`, if known."""
+    if not np.all(np.isfinite(points)):
+        return picture
+    top = np.array([[points[:, 0].mean(), points[:, 1].min()]])
+    return write_labels(picture, top, [text], _rgb(colour), 0.06 * float(np.ptp(points, axis=0).mean()))
+
+
 def encoded(picture: NDArray[np.uint8], ending: str) -> bytes:
     """The content of a file with a picture `(h, w, 3)`, 8-bit RGB, of the kind that its ending stands for."""
     _, content = cv2.imencode(ending, picture[:, :, ::-1])

@@ -406,40 +406,8 @@ class Evaluating(Settings):
 
 
 @dataclass(frozen=True)
-class Limits(Settings):
-    """When a fit is not believed while it is tracked; a part of `Tracking`.
-
-    At a restart, a mismatch is also compared with those of the last `memory` frames that were believed; after as
-    many lost frames these count no more, so that the object may come back in another light.
-
-    Examples
-    --------
-    >>> import pliant
-    >>> pliant.Tracking(limits=pliant.Limits(mismatch=0.9)).limits.mismatch
-    0.9
-
-    """
-
-    mismatch: float = setting(0.7, number(0), "Not believed above this mismatch of image and model.")
-    confidence: float = setting(
-        0.8,
-        _PROBABILITY,
-        "Believed all the same with this confidence that the error is below 0.05, if the model was calibrated.",
-    )
-    rise: float = setting(
-        1.35, number(0), "Not believed above so many times the median mismatch of the last frames."
-    )
-    growth: float = setting(
-        1.25,
-        number(1, what="a factor from 1"),
-        "Not believed if the size changed by more than this from frame to frame.",
-    )
-    memory: int = setting(250, whole(1), "Frames that are remembered at a restart.")
-
-
-@dataclass(frozen=True)
 class Tracking(Starting):
-    """How an object is followed through a video; `track` takes it.
+    """How objects are followed through a video; `track` takes it.
 
     Examples
     --------
@@ -451,8 +419,39 @@ class Tracking(Starting):
 
     TABLE: ClassVar[str] = "track"
 
-    algorithm: str = setting(DEFAULT_ALGORITHM, _ALGORITHM, "An algorithm's name: docs/algorithms.md.")
+    objects: int | Literal["all"] = setting(
+        "all",
+        count_or_all("objects"),
+        "Most objects to follow: a number, or all that are trusted. If places are given for the first frame: the "
+        "objects there, unless this is a larger number.",
+    )
+    algorithm: str = setting(
+        "", _ALGORITHM, "An algorithm's name: docs/algorithms.md; the model's own if not given."
+    )
     iterations: int = setting(4, whole(1), "Most iterations from frame to frame.")
-    sampling: float = setting(0.25, _SHARE, "Share of the pixels to look at.")
-    look_every: int = setting(1, whole(1), "While the object is lost, look for it in every N-th frame.")
-    limits: Limits = field(default_factory=Limits)
+    sampling: float = setting(0.25, _SHARE, "Share of the pixels to look at from frame to frame.")
+    trusted: float = setting(
+        0.5,
+        _PROBABILITY,
+        "A fit is believed with this confidence that its error is below 0.04, if the model was calibrated.",
+    )
+    most_mismatch: float = setting(
+        0.7,
+        number(0),
+        "A fit of a model that was not calibrated is believed below this mismatch of image and model.",
+    )
+    most_growth: float = setting(
+        1.25,
+        number(1, what="a factor from 1"),
+        "An object whose size changes by more than this from one frame to the next is looked for anew.",
+    )
+    look_every: int = setting(1, whole(1), "While an object is lost, look for it in every N-th frame.")
+    new_every: int = setting(
+        25, whole(1), "While objects are followed, look for further ones in every N-th frame."
+    )
+    forget_after: int = setting(
+        250,
+        whole(1),
+        "Frames after which a lost object is given up, if all are followed: it has no more rows, and a new number "
+        "should it come back.",
+    )
