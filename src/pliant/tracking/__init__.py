@@ -98,7 +98,7 @@ def track(
     belief = belief_of(model, settings)
     near = _near(fitter, settings)
     follower = Follower(
-        fitter=near,
+        fitter=fitter,
         quick=_quick(near, settings),
         search=Search(fitter, near, chain, belief),
         belief=belief,
