@@ -84,7 +84,7 @@ def test_the_file_keeps_it(tmp_path, dataset, model, command):
     )
     coloured.save(tmp_path / "c.pliant")
     assert all(level.colour for level in pliant.load(tmp_path / "c.pliant").levels)
-    assert "dsift of colour" in " ".join(command("inspect", tmp_path / "c.pliant").out.split())
+    assert "features of colour" in " ".join(command("inspect", tmp_path / "c.pliant").out.split())
     model.save(tmp_path / "g.pliant")
     assert not any(level.colour for level in pliant.load(tmp_path / "g.pliant").levels)
     [fit] = pliant.fit(coloured, [dataset[0].image()[:, :, 0]], [dataset[0].points()])

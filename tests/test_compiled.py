@@ -110,7 +110,8 @@ def test_without_compilation_fits_are_the_same_and_slowness_is_announced(dataset
     assert done.returncode == 0, done.stderr
     assert [line for line in done.stderr.splitlines() if "NUMBA_DISABLE_JIT is set" in line]
     assert run(_FIT, model, image, start, quick).returncode == 0
-    np.testing.assert_allclose(np.load(plain), np.load(quick), atol=1e-3)
+    # Of hypotheses that end at the same place, the last bits decide which one stays.
+    np.testing.assert_allclose(np.load(plain), np.load(quick), atol=0.02)
 
 
 @pytest.mark.parametrize("appearance", [False, True])

@@ -93,7 +93,7 @@ class TestSeveral:
     def test_the_good_one_wins(self, model, dataset, place):
         sample = dataset[2]
         good = sample.points() + 1
-        starts = [good * 0.5 + (38, 2), good * 0.5]
+        starts = [good * 0.3 + (60, 60), good * 0.3]
         starts.insert(place, good)
         [several] = pliant.fit(model, [sample], [np.array(starts)])
         [alone] = pliant.fit(model, [sample], [good])

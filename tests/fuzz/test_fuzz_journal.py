@@ -23,7 +23,7 @@ OTHERS = (None, True, 0, -1, 1e308, float("nan"), "", "face", [], [1], [0.5], [N
 class Stub:
     """Fits that need no model worth the name: landmarks are the start's corner and the image's mean."""
 
-    jobs, algorithm, prepared = 1, "stub", ()
+    jobs, algorithm, prepared, keep_evidence = 1, "stub", (), False
 
     def __init__(self, model):
         self.model = model

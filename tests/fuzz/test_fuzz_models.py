@@ -3,6 +3,7 @@
 Mutants have a right checksum, unless raw bytes were changed. A seed makes one mutant; PLIANT_FUZZ is how many.
 """
 
+import copy
 import hashlib
 import json
 import os
@@ -83,7 +84,7 @@ def with_other_number(rng: np.random.Generator, numbers: dict) -> str:
         if rng.random() < 0.1:
             del parent[last]
         else:
-            parent[last] = ODD_VALUES[rng.integers(len(ODD_VALUES))]
+            parent[last] = copy.deepcopy(ODD_VALUES[rng.integers(len(ODD_VALUES))])
     text = json.dumps(numbers)
     for word in ("NaN", "Infinity", "1e999", "[" * 5000):
         if rng.random() < 0.02:

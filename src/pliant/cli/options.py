@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 import typer
 
 from pliant.settings.declaring import Settings, as_named_now, as_toml, options, read_table, shown
-from pliant.settings.kinds import ALL, Kind
+from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     }
     known = inside.keys() - {"settings", "help"}
     renamed = (as_named_now(key.replace("-", "_"), value) for key, value in table.items())
-    given = {key: _as_typed(value) for key, value in renamed}
+    many = {parameter.name for parameter in command.params if parameter.nargs != 1 or parameter.multiple}
+    given = {key: value if inside.get(key) in many else _as_typed(value) for key, value in renamed}
     unknown = sorted(given.keys() - known)
     if unknown:
         raise _refusal(
@@ -209,12 +210,8 @@ def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: 
 
 
 def _as_typed(value: Any) -> Any:
-    """A value as it would be typed: numbers, of modes perhaps all, with commas between them."""
-    if (
-        isinstance(value, list)
-        and value
-        and all(isinstance(item, (int, float)) or item == ALL for item in value)
-    ):
+    """A value as it would be typed: numbers and names with commas between them."""
+    if isinstance(value, list) and value and all(isinstance(item, (int, float, str)) for item in value):
         return ",".join(map(str, value))
     return value
 

@@ -27,6 +27,9 @@ PAPER = Training(
 
 _SIZE = 150.0
 _HYPOTHESES = 9
+_FIRST, _ITERATIONS = 6, 12
+"""Iterations at the coarsest level, where all hypotheses are tried, and at the others."""
+
 _SMALLEST = 18.0
 """Pixels of an object in which features still tell it from its surroundings."""
 
@@ -75,7 +78,7 @@ def settled(settings: Training, samples: int) -> Training:
             appearance_modes=appearance,
             features=("dsift",) * (levels - 1) + ("igo" if sharp else "dsift",),
             algorithm=DEFAULT_ALGORITHM,
-            iterations=(24, 16) if levels == 2 else (12,),
+            iterations=(24, 16) if levels == 2 else (_FIRST, *(_ITERATIONS,) * (levels - 1)),
             hypotheses=_HYPOTHESES if levels > 1 and size * scales[0] >= _SMALLEST else 1,
         ),
     )

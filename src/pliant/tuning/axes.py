@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pliant.settings import Modes, Training
+from pliant.settings import PER_LEVEL, Modes, Training
 
 FINEST = "finest level"
 
@@ -38,13 +38,11 @@ class Axis:
 
 
 def _pyramids(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
-    """Other levels; their modes and features follow from them."""
+    """Other levels; what has a value for each of them follows."""
+    per_level = [name for name in PER_LEVEL if len(getattr(settings, name)) > 1]
     for scales in SCALES:
         names = ", ".join(f"{scale:g}" for scale in scales)
-        yield (
-            f"levels at {names}",
-            {"scales": scales, "shape_modes": (), "appearance_modes": (), "features": ()},
-        )
+        yield f"levels at {names}", {**dict.fromkeys(per_level, ()), "scales": scales}
 
 
 def _features(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
