@@ -7,7 +7,7 @@ from typing import Any
 
 from pliant.model import Model
 
-HEADER = ("tried", "below 0.02", "below 0.04", "mean error", "median", "")
+HEADER = ("tried", "fits", "below 0.02", "below 0.04", "mean error", "median", "")
 CURVE_HEADER = ("samples", "below 0.02", "below 0.04", "mean error", "median")
 
 Row = tuple[str, ...]
@@ -16,7 +16,12 @@ Row = tuple[str, ...]
 def tried_rows(model: Model) -> list[Row]:
     """One row for each setting that was tried; none for a model whose settings were not searched."""
     return [
-        (str(one.get("change", "?")), *_scores(one), "kept" if one.get("kept") is True else "")
+        (
+            str(one.get("change", "?")),
+            _number(one.get("fits"), "{:g}"),
+            *_scores(one),
+            "kept" if one.get("kept") is True else "",
+        )
         for one in _list(model, "tried")
     ]
 

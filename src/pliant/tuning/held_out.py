@@ -43,21 +43,22 @@ class Fold:
     levels: dict[tuple[float, str, float], Level] = field(default_factory=dict)
     model: Model | None = None
 
-    def errors(self, settings: Training) -> Float64:
-        """Errors `(k,)` of fits with a model of these settings: `NOISES` for each of the held-out samples."""
+    def errors(self, settings: Training, chosen: Sequence[int] = range(len(NOISES))) -> Float64:
+        """Errors `(held, k)` of fits with a model of these settings, from the chosen ones of `NOISES`."""
         model = self._model(settings)
         everything = np.arange(model.landmarks, dtype=np.int32)
-        truths = [points for _, points in self._read for _ in NOISES]
+        truths = [points for _, points in self._read for _ in chosen]
         work = (
-            (image, random_start(model, points, noise, self.seed, number, k))
+            (image, random_start(model, points, NOISES[k], self.seed, number, k))
             for number, (image, points) in enumerate(self._read)
-            for k, noise in enumerate(NOISES)
+            for k in chosen
         )
         fitter = make_fitter(model, jobs=self.jobs, trace=False, confidence=False)
         fits = fit_all(fitter, work, len(truths))
-        return np.array(
-            [normalised_error(fit.points, truth, everything) for fit, truth in zip(fits, truths, strict=True)]
-        )
+        errors = [
+            normalised_error(fit.points, truth, everything) for fit, truth in zip(fits, truths, strict=True)
+        ]
+        return np.array(errors).reshape(len(self._read), len(chosen))
 
     @cached_property
     def _read(self) -> list[tuple[Image, Float64]]:

@@ -24,8 +24,14 @@ from pliant.tuning.held_out import NOISES, Fold
 FEWEST = 16
 """Samples without which there is no search: too few could be held out to tell one setting from another."""
 
-_FITS_A_MINUTE = 600
-"""About how many fits two cores do, models and all."""
+_COST, _COST_A_LANDMARK = 30.0, 2.2
+"""Milliseconds of one core that a fit takes, and more for each landmark, models and all."""
+
+_GLANCE = (1,)
+"""Starts, by their noise, that a change is judged by first: most are no better there, and need no more fits."""
+
+_FITS_A_SAMPLE = 24
+"""About how many fits a search makes of each sample that is held out."""
 
 _MOST_HELD, _MOST_TRAINED = 100, 400
 """Samples that are fitted, and that are trained on: more take longer, and hardly change what is found."""
@@ -53,7 +59,7 @@ class Tried:
 
     @property
     def plain(self) -> dict[str, Any]:
-        return {"change": self.change, **scores(self.errors), "kept": self.kept}
+        return {"change": self.change, "fits": self.errors.size, **scores(self.errors), "kept": self.kept}
 
     @property
     def sentence(self) -> str:
@@ -82,10 +88,11 @@ def search(
     Only what `settings` leaves open is changed. The samples were checked.
     """
     folds = _folds(dataset, settings, jobs or cores())
+    everything = tuple(range(len(NOISES)))
     best = settled(settings, len(dataset))
     with Progress(progress) as bar:
         advance = bar.start("trying settings", TRIED + len(_CURVE))
-        errors = _errors(folds, best)
+        errors = _errors(folds, best, everything)
         tried = [Tried("at first", errors, kept=True)]
         bar.note(tried[-1].sentence)
         for axis in AXES:
@@ -94,8 +101,13 @@ def search(
             for change, values in list(axis.changes(best, len(folds[0].rest))):
                 advance()
                 other = settled(best.changed(**values), len(dataset))
-                those = _errors(folds, other)
-                tried.append(Tried(change, those, _clearly_better(those, errors)))
+                those = _errors(folds, other, _GLANCE)
+                better = bool(np.mean(_bounded(errors[:, _GLANCE]) - _bounded(those)) > 0)
+                if better:
+                    rest = [k for k in everything if k not in _GLANCE]
+                    those = np.hstack([those, _errors(folds, other, rest)])[:, np.argsort([*_GLANCE, *rest])]
+                    better = _clearly_better(those, errors)
+                tried.append(Tried(change, those, better))
                 bar.note(tried[-1].sentence)
                 if tried[-1].kept:
                     best, errors = other, those
@@ -111,7 +123,9 @@ def search(
 
 def _folds(dataset: Dataset, settings: Training, jobs: int) -> list[Fold]:
     """Small sets are held out in three parts, and of large ones a part, each of as many as there is time for."""
-    affordable = max(8, round(settings.minutes * _FITS_A_MINUTE / TRIED / len(NOISES)))
+    landmarks = len(dataset[0].points())
+    fits_a_minute = 2 * 60_000 / (_COST + _COST_A_LANDMARK * landmarks)
+    affordable = max(8, round(settings.minutes * fits_a_minute / _FITS_A_SAMPLE))
     held_out = min(_MOST_HELD, affordable)
     if len(dataset) < _FEW:
         parts = dataset.folds(_FOLDS, settings.seed)
@@ -131,8 +145,8 @@ def _evenly(dataset: Dataset, most: int) -> Dataset:
     return Dataset(tuple(dataset[int(k)] for k in chosen), dataset.source)
 
 
-def _errors(folds: Sequence[Fold], settings: Training) -> Float64:
-    return np.concatenate([fold.errors(settings) for fold in folds])
+def _errors(folds: Sequence[Fold], settings: Training, chosen: Sequence[int]) -> Float64:
+    return np.concatenate([fold.errors(settings, chosen) for fold in folds])
 
 
 def _bounded(errors: Float64) -> Float64:
@@ -140,9 +154,9 @@ def _bounded(errors: Float64) -> Float64:
 
 
 def _clearly_better(errors: Float64, current: Float64) -> bool:
-    """Whether errors are smaller than the current ones, fit by fit, by more than chance would have it."""
+    """Whether errors are smaller than the current ones, fit by fit, by more than their standard error."""
     gain = _bounded(current) - _bounded(errors)
-    return bool(np.mean(gain) > np.std(gain) / np.sqrt(len(gain)))
+    return bool(np.mean(gain) > np.std(gain) / np.sqrt(gain.size))
 
 
 def _point(folds: Sequence[Fold], settings: Training, share: float, errors: Float64) -> dict[str, float]:
@@ -153,7 +167,7 @@ def _point(folds: Sequence[Fold], settings: Training, share: float, errors: Floa
         smaller = [
             Fold(rest, fold.held, fold.jobs, fold.seed) for rest, fold in zip(rests, folds, strict=True)
         ]
-        errors = _errors(smaller, _bounded_modes(settings, len(rests[0])))
+        errors = _errors(smaller, _bounded_modes(settings, len(rests[0])), range(len(NOISES)))
     return {"samples": len(rests[0]), **scores(errors)}
 
 
