@@ -28,7 +28,7 @@ demo: $(PLAIN)   ## train a model of 200 synthetic faces and show it in demo/ind
 	$(BIN)/pliant demo --output demo
 
 test: $(READY)   ## run the tests
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest -m 'not slow' -n 2 --dist loadfile
 
 test-slow: $(READY)  ## run the proofs that take minutes
 	$(BIN)/python -m pytest -m slow || test $$? -eq 5  # 5: there are none
