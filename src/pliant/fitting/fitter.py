@@ -50,6 +50,9 @@ from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
 from pliant.trust.mismatch import mismatches, relative_costs
 
+_RIVAL = 1.2
+"""Hypotheses with more than so many times the relative cost of the best do not go on: these are lost."""
+
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
 
@@ -339,9 +342,10 @@ def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
 
 
 def _best(group: list[_State], most: int) -> list[_State]:
-    """The best of several, each at a place of its own."""
+    """The best of several, each at a place of its own, without those that are clearly worse than the first."""
     ordered = sorted(group, key=_badness)
-    return [ordered[k] for k in distinct([state.points for state in ordered], most)]
+    kept = [ordered[k] for k in distinct([state.points for state in ordered], most)]
+    return [state for state in kept if state is kept[0] or state.rank <= _RIVAL * kept[0].rank]
 
 
 def _badness(state: _State) -> tuple[bool, float]:
