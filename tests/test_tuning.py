@@ -184,12 +184,18 @@ class TestSearch:
         assert [one["change"] for one in known["tried"]] == ["at first"]
         assert all(getattr(best, name) == value for name, value in given.items())
 
+    def test_a_prior_that_was_given_is_not_searched(self):
+        prior = next(axis for axis in AXES if axis.setting == "noise_per_pixels")
+        assert prior.open_in(Training())
+        assert not prior.open_in(Training(noise_per_pixels=9))
+
     def test_a_change_stays_only_if_it_is_clearly_better(self):
         errors = np.full(30, 0.02)
         noise = np.random.default_rng(0).normal(size=30) * 0.01
         assert searching._clearly_better(errors - 0.002, errors)
         assert not searching._clearly_better(errors, errors)
         assert not searching._clearly_better(errors + noise - noise.mean() - 1e-4, errors)
+        assert not searching._clearly_better(errors - 1e-6, errors)
         # A fit that is lost is lost, and a fit that is no number is lost as well.
         assert not searching._clearly_better(np.full(30, 0.2), np.full(30, 0.9))
         assert searching._clearly_better(np.full(30, 0.05), np.full(30, np.nan))

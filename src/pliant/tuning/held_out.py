@@ -26,8 +26,6 @@ from pliant.tuning.axes import MOST_APPEARANCE, MOST_SHAPE
 NOISES = (0.05, 0.1, 0.15)
 """How far off the starts are, one of each for every held-out sample."""
 
-_MOST = (MOST_SHAPE, MOST_APPEARANCE)
-
 
 @dataclass
 class Fold:

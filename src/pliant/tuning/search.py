@@ -45,6 +45,9 @@ _LARGEST_SHARE = 0.3
 _WORST = 0.1
 """An error counts up to this: a fit that is lost is lost."""
 
+_WORTH = 0.005
+"""The share of the mean error that a change must be worth."""
+
 _CURVE = (0.25, 0.5, 1.0)
 """Shares of the samples that the learning curve has models of."""
 
@@ -154,9 +157,13 @@ def _bounded(errors: Float64) -> Float64:
 
 
 def _clearly_better(errors: Float64, current: Float64) -> bool:
-    """Whether errors are smaller than the current ones, fit by fit, by more than their standard error."""
+    """Whether errors are smaller than the current ones, fit by fit, by more than their standard error.
+
+    And by enough to be worth a model that may be larger or slower.
+    """
     gain = _bounded(current) - _bounded(errors)
-    return bool(np.mean(gain) > np.std(gain) / np.sqrt(gain.size))
+    least = max(np.std(gain) / np.sqrt(gain.size), _WORTH * np.mean(_bounded(current)))
+    return bool(np.mean(gain) > least)
 
 
 def _point(folds: Sequence[Fold], settings: Training, share: float, errors: Float64) -> dict[str, float]:
