@@ -34,7 +34,7 @@ class Axis:
         if self.setting == "scales":
             # Values that were given for levels would not fit others.
             return settings.levels == 0
-        return getattr(settings, self.setting) == getattr(Training(), self.setting)
+        return bool(getattr(settings, self.setting) == getattr(Training(), self.setting))
 
 
 def _pyramids(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
