@@ -1,0 +1,1 @@
+"""What says where a landmark is: learned experts, whose word enters the cost of every algorithm."""
