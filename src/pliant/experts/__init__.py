@@ -1,0 +1,1 @@
+"""What says where a landmark is: experts, and what is made of what they see."""
