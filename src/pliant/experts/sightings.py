@@ -97,7 +97,7 @@ def together(parts: Sequence[Sightings]) -> Sightings:
 
 
 def moved_precision(precision: Floats, by: Similarity) -> Float64:
-    """Precisions `(..., v, 2, 2)` of points that a similarity has moved: turned with it, and less if it enlarges."""
+    """Precisions `(..., v, 2, 2)` of points that a similarity has moved: an enlargement makes them less."""
     turn = _turn(by)
     return np.asarray(turn @ precision @ np.swapaxes(turn, -1, -2) / by.scale[..., None, None, None] ** 2)
 

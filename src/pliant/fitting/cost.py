@@ -2,7 +2,8 @@
 
 Every cost is  1/2 r'M r + 1/2 p'P p + 1/2 c'Q c  with  M = w0 I - A diag(w) A'  and diagonal P and Q.
 For SSD, `c` is an unknown, M = w0 I and r = i - (abar + A c). For project-out, `c` is gone and
-r = i - abar: M measures the distance to the appearance subspace and, if Bayesian, within it.
+r = i - abar: M measures the distance to the appearance subspace and, if Bayesian, within it. Where an expert has
+seen the object, the cost of its fit has one more term, which is a function of p alone (`landmarks.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from pliant.arrays import Float64
+from pliant.fitting.landmarks import LandmarkTerm
 from pliant.kernels.system import System
 from pliant.shape import SIMILARITY
 
@@ -85,14 +87,21 @@ class Weights:
     appearance_precision: Float64
     solves_appearance: bool
 
-    def value(self, system: System, shape_parameters: Float64, appearance_parameters: Float64) -> Float64:
+    def value(
+        self,
+        system: System,
+        shape_parameters: Float64,
+        appearance_parameters: Float64,
+        landmarks: LandmarkTerm | None = None,
+    ) -> Float64:
         """The cost `(B,)` at parameters `(B, n)` and `(B, m)`; not a number if the system has no r'r."""
         if system.residual_residual is None:
             return np.full(len(shape_parameters), np.nan)
         within = np.sum(self.appearance * system.needed("basis_residual") ** 2, axis=-1)
         prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
         prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)
-        return np.asarray((self.residual * system.residual_residual - within + prior) / 2)
+        cost = (self.residual * system.residual_residual - within + prior) / 2
+        return np.asarray(cost if landmarks is None else cost + landmarks.value(shape_parameters))
 
 
 def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float) -> Weights:
