@@ -45,6 +45,7 @@ LAYERS = [
     {"starts.filtering"},
     {"appearance", "level"},
     {"starts.cells"},
+    {"experts.posterior"},
     {"experts.sightings"},
     {"metrics", "starts.found", "starts.placement"},
     {"motion"},

@@ -79,13 +79,18 @@ Cost = SSD | ProjectOut
 
 @dataclass(frozen=True)
 class Weights:
-    """The numbers of a cost at one level: `w0`, `w (m,)`, `P (n,)`, `Q (m,)`."""
+    """The numbers of a cost at one level: `w0`, `w (m,)`, `P (n,)`, `Q (m,)`.
+
+    `unit` is what a negative logarithm of a probability counts for in this cost: a cost that does not divide by
+    the noise of the pixels is multiplied by it, and so is what experts add.
+    """
 
     residual: float
     appearance: Float64
     shape_precision: Float64
     appearance_precision: Float64
     solves_appearance: bool
+    unit: float = 1.0
 
     def value(
         self,
@@ -116,12 +121,14 @@ def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float
     if isinstance(cost, SSD):
         if cost.prior != "none":
             appearance_precision[:] = 1.0 if cost.prior == "ridge" else 1 / variances
+        unit = 1.0 if cost.prior == "map" else noise
         residual = 1 / noise if cost.prior == "map" else 1.0
         within = np.zeros(len(variances))
     else:
         # Equation 125, rho A D^-1 A' + (1 - rho)/noise (I - A A'), scaled so that a prior weighs as much
         # against the classic (0) and the Bayesian (0.5) cost as it does in the paper.
-        scale = (noise if cost.prior == "ridge" else 1.0) / max(cost.rho, 1 - cost.rho)
+        unit = noise if cost.prior == "ridge" else 1.0
+        scale = unit / max(cost.rho, 1 - cost.rho)
         residual = scale * (1 - cost.rho) / noise
         within = residual - scale * cost.rho / (variances + noise)
-    return Weights(residual, within, shape_precision, appearance_precision, isinstance(cost, SSD))
+    return Weights(residual, within, shape_precision, appearance_precision, isinstance(cost, SSD), unit)
