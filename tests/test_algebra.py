@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
+from pliant.experts.sightings import Sightings
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse, shares
 from pliant.fitting.cost import SSD, ProjectOut, weigh
+from pliant.fitting.landmarks import landmark_term
 from pliant.fitting.method import (
     Alternated,
     Dense,
@@ -25,6 +27,7 @@ from pliant.fitting.quadratic import needs_of, quadratic
 from pliant.fitting.solve import increments, least_norm, least_norm_of_two, solve
 from pliant.kernels.reference import along_warp, curvature, inner_products
 from pliant.kernels.system import System, united
+from pliant.shape import ShapeModel
 
 COSTS = [
     SSD(),
@@ -131,12 +134,27 @@ def current(world, cost):
     return world.c if isinstance(cost, SSD) else np.zeros(5)
 
 
-def model_of(world, cost, composition, kind="derived", share=1.0):
+def model_of(world, cost, composition, kind="derived", share=1.0, landmarks=None):
     c = current(world, cost)
     system, weights = world.system(cost, c)
     newton = None if kind == "none" else Newton(variant=kind, share=share)
-    model = quadratic(system, weights, composition, world.p[None], c[None], None, newton)
+    model = quadratic(system, weights, composition, world.p[None], c[None], None, newton, landmarks)
     return model, weights, system
+
+
+def sighted(seed=5):
+    """A shape model with the parameters of the world, what is seen of one object, and the sum that it adds."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(12, 7)))[0]
+    shape = ShapeModel(rng.normal(size=(6, 2)) * 5, basis, np.ones(3), 4.0, 8)
+    roots = rng.normal(size=(1, 6, 2, 2))
+    seen = Sightings(shape.mean + rng.normal(size=(1, 6, 2)) * 3, roots @ np.swapaxes(roots, -1, -2))
+
+    def added(p):
+        apart = shape.instance(p) - seen.points[0]
+        return 0.7 * np.einsum("vi,vij,vj", apart, seen.precision[0], apart) / 2
+
+    return landmark_term(shape, seen, 0.7), added
 
 
 def differences(function, size: int, step: float):
@@ -173,6 +191,30 @@ class TestDerivatives:
         assert_allclose(np.concatenate([model.gc[0], model.gu[0]]), gradient, rtol=1e-5, atol=1e-5)
         analytic = np.block([[np.diag(model.Hcc), model.Hcu[0]], [model.Hcu[0].T, model.Huu[0]]])
         assert_allclose(analytic, hessian, rtol=1e-4, atol=2e-4 * np.abs(hessian).max())
+
+    def test_landmarks_that_are_seen_add_their_distances(self, cost, composition):
+        world, (landmarks, added) = World(), sighted()
+        without, weights, system = model_of(world, cost, composition)
+        model, _, _ = model_of(world, cost, composition, landmarks=landmarks)
+        c, k = current(world, cost)[None], model.gu.shape[1]
+        more = weights.value(system, world.p[None], c, landmarks) - weights.value(system, world.p[None], c)
+        assert_allclose(more, added(world.p), rtol=1e-10)
+
+        def truth(u):
+            dp, dq = shares(composition) @ u.reshape(-1, 7)
+            return added(world.p + dp - dq)
+
+        # A quadratic: steps can be large.
+        gradient, hessian = differences(truth, k, 0.1)
+        assert_allclose((model.gu - without.gu)[0], gradient, atol=1e-9 * np.abs(gradient).max())
+        assert_allclose((model.Huu - without.Huu)[0], hessian, atol=1e-9 * np.abs(hessian).max())
+        assert_array_equal(model.gc, without.gc)
+        assert_array_equal(model.Hcu, without.Hcu)
+        nothing = replace(landmarks, hessian=landmarks.hessian * 0, linear=landmarks.linear * 0)
+        nothing = replace(nothing, constant=landmarks.constant * 0)
+        same, _, _ = model_of(world, cost, composition, landmarks=nothing)
+        assert_array_equal(same.gu, without.gu)
+        assert_array_equal(same.Huu, without.Huu)
 
     def test_gauss_newton_is_the_hessian_of_the_linearised_residual(self, cost, composition):
         """Where image and model agree, the residual is zero and both Hessians are one.

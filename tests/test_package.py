@@ -45,6 +45,8 @@ LAYERS = [
     {"starts.filtering"},
     {"appearance", "level"},
     {"starts.cells"},
+    {"experts.posterior"},
+    {"experts.sightings"},
     {"metrics", "starts.found", "starts.placement"},
     {"motion"},
     {"shape"},

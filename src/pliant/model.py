@@ -14,6 +14,7 @@ from pliant.appearance.texture import Texture
 from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image
 from pliant.consistency import check_model
 from pliant.container import refused
+from pliant.experts.sightings import Expert
 from pliant.level import Level
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel, shape_size
@@ -45,6 +46,13 @@ class Model(Concise):
         What finds the object in whole images; older models have none.
     landmark_names
         Those of the training data, if all samples agree on them.
+    expert
+        What sees landmarks in images, if one was trained.
+    expert_weight
+        What it counts for against the pixels, which err together and by themselves are too sure.
+    shape_noise
+        `(v, 2, 2)`: how far landmarks lie from the shapes of the finest level, in its frame, as covariances; what
+        its modes leave of the training shapes if this is None.
 
     Examples
     --------
@@ -70,6 +78,9 @@ class Model(Concise):
     confidence: Confidence | None = None
     landmark_names: tuple[str, ...] = ()
     object_filter: ObjectFilter | None = None
+    expert: Expert | None = None
+    expert_weight: float = 1.0
+    shape_noise: Float64 | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "provenance", Frozen(self.provenance))

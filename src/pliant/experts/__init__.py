@@ -1,1 +1,1 @@
-"""What says where a landmark is: learned experts, whose word enters the cost of every algorithm."""
+"""What says where a landmark is: experts, and what is made of what they see."""

@@ -2,7 +2,8 @@
 
 Every cost is  1/2 r'M r + 1/2 p'P p + 1/2 c'Q c  with  M = w0 I - A diag(w) A'  and diagonal P and Q.
 For SSD, `c` is an unknown, M = w0 I and r = i - (abar + A c). For project-out, `c` is gone and
-r = i - abar: M measures the distance to the appearance subspace and, if Bayesian, within it.
+r = i - abar: M measures the distance to the appearance subspace and, if Bayesian, within it. Where an expert has
+seen the object, the cost of its fit has one more term, which is a function of p alone (`landmarks.py`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from pliant.arrays import Float64
+from pliant.fitting.landmarks import LandmarkTerm
 from pliant.kernels.system import System
 from pliant.shape import SIMILARITY
 
@@ -77,22 +79,34 @@ Cost = SSD | ProjectOut
 
 @dataclass(frozen=True)
 class Weights:
-    """The numbers of a cost at one level: `w0`, `w (m,)`, `P (n,)`, `Q (m,)`."""
+    """The numbers of a cost at one level: `w0`, `w (m,)`, `P (n,)`, `Q (m,)`.
+
+    `unit` is what a negative logarithm of a probability counts for in this cost: a cost that does not divide by
+    the noise of the pixels is multiplied by it, and so is what experts add.
+    """
 
     residual: float
     appearance: Float64
     shape_precision: Float64
     appearance_precision: Float64
     solves_appearance: bool
+    unit: float = 1.0
 
-    def value(self, system: System, shape_parameters: Float64, appearance_parameters: Float64) -> Float64:
+    def value(
+        self,
+        system: System,
+        shape_parameters: Float64,
+        appearance_parameters: Float64,
+        landmarks: LandmarkTerm | None = None,
+    ) -> Float64:
         """The cost `(B,)` at parameters `(B, n)` and `(B, m)`; not a number if the system has no r'r."""
         if system.residual_residual is None:
             return np.full(len(shape_parameters), np.nan)
         within = np.sum(self.appearance * system.needed("basis_residual") ** 2, axis=-1)
         prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
         prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)
-        return np.asarray((self.residual * system.residual_residual - within + prior) / 2)
+        cost = (self.residual * system.residual_residual - within + prior) / 2
+        return np.asarray(cost if landmarks is None else cost + landmarks.value(shape_parameters))
 
 
 def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float) -> Weights:
@@ -107,12 +121,14 @@ def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float
     if isinstance(cost, SSD):
         if cost.prior != "none":
             appearance_precision[:] = 1.0 if cost.prior == "ridge" else 1 / variances
+        unit = 1.0 if cost.prior == "map" else noise
         residual = 1 / noise if cost.prior == "map" else 1.0
         within = np.zeros(len(variances))
     else:
         # Equation 125, rho A D^-1 A' + (1 - rho)/noise (I - A A'), scaled so that a prior weighs as much
         # against the classic (0) and the Bayesian (0.5) cost as it does in the paper.
-        scale = (noise if cost.prior == "ridge" else 1.0) / max(cost.rho, 1 - cost.rho)
+        unit = noise if cost.prior == "ridge" else 1.0
+        scale = unit / max(cost.rho, 1 - cost.rho)
         residual = scale * (1 - cost.rho) / noise
         within = residual - scale * cost.rho / (variances + noise)
-    return Weights(residual, within, shape_precision, appearance_precision, isinstance(cost, SSD))
+    return Weights(residual, within, shape_precision, appearance_precision, isinstance(cost, SSD), unit)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any
@@ -23,7 +23,8 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.hypotheses import about, begins_late, carried, distinct
+from pliant.fitting.guided import first_level, guides, landmarks_of, term_in_views
+from pliant.fitting.hypotheses import about, begins_late
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -31,6 +32,7 @@ from pliant.fitting.loop import (
 )
 from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
+from pliant.fitting.states import State, by_facing, going_on
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
@@ -46,41 +48,11 @@ from pliant.starts.candidates import (
     start_candidates,
 )
 from pliant.threads import cores
-from pliant.trust.confidence import Evidence
 from pliant.trust.evidence import gather
 from pliant.trust.mismatch import mismatches, relative_costs
 
-_RIVAL = 1.2
-"""Hypotheses with more than so many times the relative cost of the best do not go on: these are lost."""
-
 _MARGIN = 0.3
 """How far around the start the image is looked at, as a share of the object's size."""
-
-_CLEAR = 0.7
-"""How much the costs of two facings must differ, in logarithms, for the other one to be given up before that."""
-
-
-@dataclass
-class _State:
-    """One image on its way from coarse to fine, or its mirror image if the object faces the other way there."""
-
-    image: Image
-    start: Float64
-    points: Float64
-    mirrored: bool = False
-    status: Status | None = None
-    iterations: int = 0
-    cost: float = float("nan")
-    mismatch: float = float("nan")
-    rank: float = float("nan")
-    """What several fits to the image are ordered by."""
-    facing: float = 0.0
-    """The logarithms of the best ranks of its facing, together of all levels so far."""
-    shape_parameters: Float64 | None = None
-    appearance: Float64 | None = None
-    evidence: Evidence | None = None
-    covariance: Float64 | None = None
-    trace: list[LevelTrace] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -171,12 +143,25 @@ class Fitter:
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
-        levels, limits = self.prepared, self.iterations
-        for number, ((level, subspace, problem), limit) in enumerate(zip(levels, limits, strict=True)):
-            if (self.settings.hypotheses or 1) > 1 and begins_late(number, len(levels)):
+        groups = self._guided(groups)
+        guided = [group[0].guide is not None for group in groups]
+        ended: dict[int, State] = {}
+        for led in set(guided):
+            part = [k for k, own in enumerate(guided) if own is led]
+            # What an expert has led to its place does not need the coarse levels.
+            first = first_level(self.model) if led else 0
+            ended |= zip(part, self._from_level(first, [groups[k] for k in part], threads), strict=True)
+        return [self._result(ended[k]) for k in range(len(groups))]
+
+    def _from_level(self, first: int, groups: list[list[State]], threads: int) -> list[State]:
+        """The best of each group, after the level `first` and all that are finer."""
+        levels, several = self.prepared, groups[0][0].guide is None and (self.settings.hypotheses or 1) > 1
+        for number in range(first, len(levels)):
+            (level, subspace, problem), limit = levels[number], self.iterations[number]
+            if several and begins_late(number, len(levels)):
                 for group in groups:
-                    for first in [facing[0] for facing in _by_facing(group)]:
-                        group.append(_State(first.image, first.start, first.start, first.mirrored))
+                    for one in [facing[0] for facing in by_facing(group)]:
+                        group.append(State(one.image, one.start, one.start, one.mirrored))
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -190,10 +175,27 @@ class Fitter:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several go on: docs/settings.md.
-            groups = [_going_on(group, number, len(levels)) for group in groups]
-        return [self._result(group[0]) for group in groups]
+            groups = [going_on(group, number, len(levels)) for group in groups]
+        return [group[0] for group in groups]
 
-    def _group(self, image: Image, starts: list[Float64]) -> list[_State]:
+    def _guided(self, groups: list[list[State]]) -> list[list[State]]:
+        """The same groups, or what an expert made of their starts: one hypothesis for each that it has seen."""
+        if self.model.expert is None or not self.settings.experts:
+            return groups
+        starts = [list({id(state.start): state for state in group}.values()) for group in groups]
+        every = list(chain.from_iterable(starts))
+        heard = guides(
+            self.model, self.model.expert, [state.image for state in every], [state.start for state in every]
+        )
+        led = {
+            id(state): State(state.image, state.start, guide.points, state.mirrored, guide=guide)
+            for state, guide in zip(every, heard, strict=True)
+            if guide is not None
+        }
+        seen = [[led[id(state)] for state in own if id(state) in led] for own in starts]
+        return [own or group for own, group in zip(seen, groups, strict=True)]
+
+    def _group(self, image: Image, starts: list[Float64]) -> list[State]:
         """Where to begin in an image, and in its mirror image if some of the starts face the other way."""
         plain, other = [], []
         for start in starts:
@@ -203,7 +205,7 @@ class Fitter:
                 plain.append(start)
         seen = [(image, plain, False), (image[:, ::-1], other, True)]
         return [
-            _State(one, start, points, mirrored)
+            State(one, start, points, mirrored)
             for one, some, mirrored in seen
             if some
             for start, points in self._hypotheses(some)
@@ -221,14 +223,16 @@ class Fitter:
         subspace: Subspace,
         problem: Problem,
         limit: int,
-        states: list[_State],
+        states: list[State],
         ranked: bool,
     ) -> None:
         views = self._views(level, states)
         pixels = [view.pixels for view in views]
         p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
         first = first_coordinates(problem, subspace, pixels, level.shape.instance(p))
-        ended = iterate(problem, pixels, p, first, limit, every_cost=self.keep_trace)
+        heard = [state.guide for state in states if state.guide is not None]
+        term = term_in_views(self.model, level, views, heard, problem.weights.unit) if heard else None
+        ended = iterate(problem, pixels, p, first, limit, every_cost=self.keep_trace, landmarks=term)
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
         appearance = appearance_of(problem, subspace, ended) if finest else None
@@ -240,6 +244,8 @@ class Fitter:
             state.cost, state.rank = ended.final_costs[k], float(ranks[k])
             if self.keep_trace:
                 state.trace.append(_trace(level, view, ended, k))
+            if finest and state.guide is not None:
+                state.points = landmarks_of(self.model, state.points, state.guide)
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
         if finest:
@@ -254,7 +260,7 @@ class Fitter:
         level: Level,
         subspace: Subspace,
         problem: Problem,
-        states: list[_State],
+        states: list[State],
         views: list[View],
         p: Float64,
     ) -> None:
@@ -271,11 +277,11 @@ class Fitter:
                     evidence[k], state.covariance, size, angle
                 )
 
-    def _result(self, state: _State) -> FitResult:
+    def _result(self, state: State) -> FitResult:
         result = self._result_there(state)
         return as_in_the_image(result, state.image.shape[1]) if state.mirrored else result
 
-    def _result_there(self, state: _State) -> FitResult:
+    def _result_there(self, state: State) -> FitResult:
         finest = self.model.levels[-1]
         unknown = np.full(finest.appearance.modes, np.nan)
         return FitResult(
@@ -296,9 +302,10 @@ class Fitter:
             trace=tuple(state.trace),
             evidence=state.evidence,
             covariance=state.covariance,
+            sightings=None if state.guide is None else state.guide.sightings,
         )
 
-    def _views(self, level: Level, states: list[_State]) -> list[View]:
+    def _views(self, level: Level, states: list[State]) -> list[View]:
         """What each sees; hypotheses about one start look at one view of it, as long as that is where they are."""
         feature = find_feature(level.features)
         margin = _MARGIN * self.model.size * level.scale
@@ -309,7 +316,7 @@ class Fitter:
             angle = angle_to_frame(level.shape.mean, shape) if level.upright else 0.0
             return feature_view(image, shape, scale, feature, margin, colour=level.colour, angle=angle)
 
-        if not first:
+        if not first or states[0].guide is not None:
             return [look(state.image, state.points) for state in states]
         seen: dict[tuple[int, int], View] = {}
         for state in states:
@@ -339,49 +346,6 @@ def make_fitter(
 def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
     points = np.array([view.to_image(shape) for shape in ended.shapes[k]])
     return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
-
-
-def _best(group: list[_State], most: int) -> list[_State]:
-    """The best of several, each at a place of its own, without those that are clearly worse than the first."""
-    ordered = sorted(group, key=_badness)
-    kept = [ordered[k] for k in distinct([state.points for state in ordered], most)]
-    return [state for state in kept if state is kept[0] or state.rank <= _RIVAL * kept[0].rank]
-
-
-def _badness(state: _State) -> tuple[bool, float]:
-    """What several fits to an image are ordered by: those that ended well first, then by their relative cost."""
-    rank = _known(state.rank)
-    well = np.isfinite(rank) and state.status is not None and state.status.ok
-    return not well, rank
-
-
-def _going_on(group: list[_State], number: int, levels: int) -> list[_State]:
-    """The best of each facing after level `number` of so many; before the finest, one facing is left.
-
-    All levels together tell which way an object faces: 1 of 146 fits to pike was mistaken. One level alone is
-    mistaken in 1 to 6 of 100.
-    """
-    best = []
-    for alike in _by_facing(group):
-        states = _best(alike, carried(number, levels))
-        total = alike[0].facing + float(np.log(max(_known(states[0].rank), 1e-12)))
-        for state in states:
-            state.facing = total
-        best.append(states)
-    best.sort(key=lambda states: (_badness(states[0])[0], states[0].facing))
-    # Not subtracted: two that are lost are both at infinity.
-    clear = best[-1][0].facing > best[0][0].facing + _CLEAR
-    return best[0] if clear or number >= levels - 2 else list(chain.from_iterable(best))
-
-
-def _by_facing(group: list[_State]) -> list[list[_State]]:
-    """Those in the image, and those in its mirror image; of each there is one at the least."""
-    facings = ([state for state in group if state.mirrored is mirrored] for mirrored in (False, True))
-    return [alike for alike in facings if alike]
-
-
-def _known(value: float) -> float:
-    return value if np.isfinite(value) else np.inf
 
 
 def _judged(status: Status, points: Float64, image: Image) -> Status:

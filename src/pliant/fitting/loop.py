@@ -12,6 +12,7 @@ from pliant.arrays import Float32, Float64, Floats
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import update
 from pliant.fitting.cost import Weights
+from pliant.fitting.landmarks import LandmarkTerm
 from pliant.fitting.quadratic import needs_of
 from pliant.fitting.solve import increments
 from pliant.fitting.status import Status
@@ -94,10 +95,12 @@ def iterate(
     iterations: int,
     *,
     every_cost: bool = True,
+    landmarks: LandmarkTerm | None = None,
 ) -> Iterated:
     """Run up to `iterations` on images `(h, w, c)` from parameters `(B, n)` and coordinates `(B, m)`.
 
-    Without `every_cost`, an algorithm that needs no cost on its way has one at its end alone.
+    Without `every_cost`, an algorithm that needs no cost on its way has one at its end alone. `landmarks` is what
+    experts add to the cost of each item.
     """
     shape, patience = problem.shape, problem.stopping.patience
     items = [_Item(np.array(p), np.array(c)) for p, c in zip(shape_parameters, coordinates, strict=True)]
@@ -113,7 +116,8 @@ def iterate(
         shapes = shape.instance(p)
         batch = [images[k] for k in running]
         system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
-        costs = problem.weights.value(system, p, c)
+        term = None if landmarks is None else landmarks.of(running)
+        costs = problem.weights.value(system, p, c, term)
         lost = ~np.isfinite(costs) & (system.residual_residual is not None)
         Ar, rr = _residuals(system, c)
         for row, k in enumerate(running):
@@ -129,9 +133,10 @@ def iterate(
                 item.status = Status.RISING
         if last:
             break
-        dc, u = increments(problem.algorithm, problem.weights, system, p, c, _update_jacobian(problem, p))
+        jacobian = _update_jacobian(problem, p, term)
+        dc, u = increments(problem.algorithm, problem.weights, system, p, c, jacobian, term)
         _move([items[k] for k in running], problem, shapes, limits[running], u, dc)
-    _complete(problem, needs.cost_alone(), images, items)
+    _complete(problem, needs.cost_alone(), images, items, landmarks)
     return _collected(problem, items)
 
 
@@ -162,7 +167,13 @@ def _move(
             item.c = item.c + dc[row] if dc.shape[1] else item.c
 
 
-def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: list[_Item]) -> None:
+def _complete(
+    problem: Problem,
+    needs: Needs,
+    images: Sequence[Float32],
+    items: list[_Item],
+    landmarks: LandmarkTerm | None,
+) -> None:
     """Find the cost of those that ended where it had not been computed."""
     missing = [k for k, item in enumerate(items) if item.past and np.isnan(item.past[-1].cost)]
     if not missing:
@@ -170,7 +181,8 @@ def _complete(problem: Problem, needs: Needs, images: Sequence[Float32], items: 
     p = np.array([items[k].past[-1].p for k in missing])
     c = np.array([items[k].past[-1].c for k in missing])
     system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
-    costs, (Ar, rr) = problem.weights.value(system, p, c), _residuals(system, c)
+    term = None if landmarks is None else landmarks.of(missing)
+    costs, (Ar, rr) = problem.weights.value(system, p, c, term), _residuals(system, c)
     for row, k in enumerate(missing):
         items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], Ar[row], float(rr[row]))
 
@@ -181,9 +193,9 @@ def _residuals(system: System, c: Float64) -> tuple[Float64, Float64]:
     return np.full(c.shape, np.nan) if Ar is None else Ar, np.full(len(c), np.nan) if rr is None else rr
 
 
-def _update_jacobian(problem: Problem, p: Float64) -> Float64 | None:
-    """The derivative `(B, n, n)` of the update by its increment, where a prior asks for it and it is not one."""
-    if problem.order != "exact" or not np.any(problem.weights.shape_precision):
+def _update_jacobian(problem: Problem, p: Float64, landmarks: LandmarkTerm | None) -> Float64 | None:
+    """The derivative `(B, n, n)` of the update by its increment, if it is not one and a term in p asks for it."""
+    if problem.order != "exact" or (landmarks is None and not np.any(problem.weights.shape_precision)):
         return None
     return update_jacobian(problem.motion, problem.shape, p)
 

@@ -20,6 +20,7 @@ from pliant.arrays import Float64
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Composition, shares
 from pliant.fitting.cost import Weights
+from pliant.fitting.landmarks import LandmarkTerm
 from pliant.fitting.method import Newton
 from pliant.kernels.system import Needs, System
 
@@ -71,13 +72,14 @@ def quadratic(
     appearance_parameters: Float64,
     update_jacobian: Float64 | None = None,
     newton: Newton | None = None,
+    landmarks: LandmarkTerm | None = None,
 ) -> Quadratic:
     """The quadratic model at shape and appearance parameters `(B, n)` and `(B, m)`.
 
     By itself it is that of the linearised residual, for Gauss-Newton and Wiberg (equations 45 to 47, and 51 for
     bidirectional composition). Newton's method has the same gradient (73 and 76), and curvature in the Hessian (74
     and 77, with the terms of 126 to 134; project-out has 88, 91 and 99). `update_jacobian (B, n, n)` is the
-    derivative of p o dp by dp, through which the prior on p is seen.
+    derivative of p o dp by dp, through which the prior on p and the term of the landmarks are seen.
     """
     T, w0 = shares(composition), weights.residual
     # K = (Ji, Ja) V is the derivative of the residual; what follows are its inner products.
@@ -92,13 +94,18 @@ def quadratic(
         Huu = w0 * _between(system, V, V, _SQUARES)
     if newton is not None:
         Huu = Huu + newton.share * _curvature(system, T, newton)
-    if np.any(weights.shape_precision):
+    if np.any(weights.shape_precision) or landmarks is not None:
         batch, n = shape_parameters.shape
         moved = np.broadcast_to(np.eye(n), (batch, n, n)) if update_jacobian is None else update_jacobian
         N = _beside((s - t) * moved for s, t in T.T)
-        weighted = np.swapaxes(N, -1, -2) * weights.shape_precision
-        gu = gu + (weighted @ shape_parameters[:, :, None])[:, :, 0]
-        Huu = Huu + weighted @ N
+        turned = np.swapaxes(N, -1, -2)
+        if np.any(weights.shape_precision):
+            weighted = turned * weights.shape_precision
+            gu = gu + (weighted @ shape_parameters[:, :, None])[:, :, 0]
+            Huu = Huu + weighted @ N
+        if landmarks is not None:
+            gu = gu + (turned @ landmarks.gradient(shape_parameters)[:, :, None])[:, :, 0]
+            Huu = Huu + turned @ landmarks.hessian @ N
     if weights.solves_appearance:
         Hcu = -w0 * _along(system, V, "basis_image", "basis_model")
         if newton is not None and newton.variant == "derived" and T[1].any():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64
+from pliant.experts.sightings import Sightings
 from pliant.fitting.status import Status
 from pliant.inputs import ImageSource, read
 from pliant.model import Model
@@ -39,11 +40,13 @@ class FitResult(Concise):
     model, algorithm
         What was fitted, and the name of the algorithm.
     start, points
-        Landmarks `(v, 2)` where the fit began, and where it ended, in the image.
+        Landmarks `(v, 2)` where the fit began, and where it ended, in the image. Where an expert has seen them,
+        they may leave the shapes that the model has: they are the likeliest given the fitted shape and what was
+        seen.
     status, reason
         How it ended, and a sentence if it failed.
     cost
-        That of the finest level at `points`.
+        That of the finest level at `shape_parameters`, with what an expert adds to it.
     mismatch
         What the model cannot explain there over what it sees: 0 if it explains all, about 1 where there is nothing,
         not a number if the fit was lost at a coarser level.
@@ -61,6 +64,9 @@ class FitResult(Concise):
     others
         Fits of further objects in the same image: those with more confidence first, or in the order of their
         starts if these were given.
+    sightings
+        Where an expert has seen the landmarks at last, and with which precision: of one object, in the image. None
+        without an expert, or where it has seen nothing.
     mirrored
         Whether the object faces the other way than the model does. Landmarks are those of the image all the same;
         the parameters are those of its mirror image.
@@ -95,6 +101,7 @@ class FitResult(Concise):
     covariance: Float64 | None = None
     others: tuple[FitResult, ...] = ()
     mirrored: bool = False
+    sightings: Sightings | None = None
 
     def __repr__(self) -> str:
         if self.status is Status.FAILED:
@@ -180,4 +187,5 @@ def as_in_the_image(result: FitResult, width: int) -> FitResult:
         trace=tuple(replace(level, points=flipped(level.points, width)) for level in result.trace),
         covariance=None if result.covariance is None else result.covariance * across,
         mirrored=True,
+        sightings=None if result.sightings is None else result.sightings.mirrored(width),
     )

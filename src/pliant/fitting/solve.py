@@ -10,6 +10,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import Weights
+from pliant.fitting.landmarks import LandmarkTerm
 from pliant.fitting.method import Alternated, Dense, Method, Newton, Schur, Wiberg
 from pliant.fitting.quadratic import Quadratic, quadratic
 from pliant.kernels.system import System
@@ -29,14 +30,15 @@ def increments(
     shape_parameters: Float64,
     appearance_parameters: Float64,
     update_jacobian: Float64 | None = None,
+    landmarks: LandmarkTerm | None = None,
 ) -> tuple[Float64, Float64]:
     """The increments dc `(B, m)` and u `(B, k)` of an algorithm, from a System; the rest is as for `quadratic`."""
     method = algorithm.method
     at = weights, algorithm.composition, shape_parameters, appearance_parameters, update_jacobian
     if not isinstance(method, Newton) or method.share == 0:
-        return solve(method, quadratic(system, *at))
-    linearised = quadratic(system, *at) if method.variant == "safe" else None
-    return solve(method, quadratic(system, *at, method), linearised)
+        return solve(method, quadratic(system, *at, landmarks=landmarks))
+    linearised = quadratic(system, *at, landmarks=landmarks) if method.variant == "safe" else None
+    return solve(method, quadratic(system, *at, method, landmarks), linearised)
 
 
 def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = None) -> tuple[Float64, Float64]:

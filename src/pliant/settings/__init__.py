@@ -350,6 +350,12 @@ class Fitting(Starting):
         "Places about the start that are tried at the coarsest level, of which the best go on; 1 is the start "
         "alone. The model's own if not given.",
     )
+    experts: bool = setting(
+        True,
+        flag(),
+        "Listen to the model's expert, if it has one: it says where landmarks are, before pixels are fitted and "
+        "while they are. Without it, the model is fitted alone.",
+    )
     sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
     stopping: Stopping = field(default_factory=Stopping)
     order: Literal["exact", "first-order"] = setting(

@@ -1,0 +1,115 @@
+"""Where landmarks are seen, and how sure that is: all that an expert has to say.
+
+A landmark that is not seen has a precision of zero: wherever its point is, it then pulls at nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pliant.arrays import Concise, Float64, Floats, Image
+from pliant.shape.facing import flipped
+from pliant.shape.procrustes import Similarity
+
+_MIRRORED = np.array([[1.0, -1.0], [-1.0, 1.0]])
+"""What a mirror does to the entries of a covariance or of a precision."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sightings(Concise):
+    """Where each landmark of B objects is seen, in pixels.
+
+    Attributes
+    ----------
+    points
+        `(B, v, 2)`.
+    precision
+        `(B, v, 2, 2)`: the inverse of the covariance of each point. Zero: it is not seen. Along a contour it is
+        low, and across it high.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pliant.experts.sightings import Sightings
+    >>> points = np.array([[[3.0, 4.0], [5.0, 4.0]]])
+    >>> one = Sightings(points, np.stack([np.eye(2), np.zeros((2, 2))])[None])
+    >>> one.seen.tolist()
+    [[True, False]]
+
+    """
+
+    points: Float64
+    precision: Float64
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    @property
+    def seen(self) -> NDArray[np.bool_]:
+        """Which landmarks are seen at all `(B, v)`."""
+        return np.asarray(np.any(self.precision != 0, axis=(-2, -1)))
+
+    def of(self, rows: Sequence[int] | NDArray[np.integer]) -> Sightings:
+        """Those of some of the objects, by their numbers."""
+        return Sightings(self.points[rows], self.precision[rows])
+
+    def moved(self, by: Similarity) -> Sightings:
+        """The same sightings after a similarity, one for all or one for each object `(B,)`."""
+        return Sightings(by.apply(self.points), moved_precision(self.precision, by))
+
+    def mirrored(self, width: int) -> Sightings:
+        """The same sightings in the mirror image of an image that is `width` wide; landmarks keep their numbers."""
+        return Sightings(flipped(self.points, width), self.precision * _MIRRORED)
+
+
+class Expert(Protocol):
+    """What says where landmarks are: a frozen value of plain arrays, kept in the model's file."""
+
+    def look(self, images: Sequence[Image], shapes: Floats) -> Sightings:
+        """Look at each image about the present estimate of a shape there.
+
+        Parameters
+        ----------
+        images
+            B images `(h, w)` or `(h, w, c)`; several may be the same one.
+        shapes
+            `(B, v, 2)`: about where the landmarks are, in pixels of their image.
+
+        Returns
+        -------
+        Sightings
+            In pixels of the images. An object at which nothing is seen has no precision at any landmark.
+
+        """
+        ...
+
+
+def together(parts: Sequence[Sightings]) -> Sightings:
+    """Sightings of all objects of the parts, in one value."""
+    return Sightings(
+        np.concatenate([part.points for part in parts]), np.concatenate([part.precision for part in parts])
+    )
+
+
+def moved_precision(precision: Floats, by: Similarity) -> Float64:
+    """Precisions `(..., v, 2, 2)` of points that a similarity has moved: an enlargement makes them less."""
+    turn = _turn(by)
+    return np.asarray(turn @ precision @ np.swapaxes(turn, -1, -2) / by.scale[..., None, None, None] ** 2)
+
+
+def moved_covariance(covariance: Floats, by: Similarity) -> Float64:
+    """Covariances `(..., v, 2, 2)` of points that a similarity has moved."""
+    turn = _turn(by)
+    return np.asarray(turn @ covariance @ np.swapaxes(turn, -1, -2) * by.scale[..., None, None, None] ** 2)
+
+
+def _turn(by: Similarity) -> Float64:
+    """The rotations `(..., 1, 2, 2)` of similarities `(...)`."""
+    unit = by.factor / np.abs(by.factor)
+    rows = [np.stack([unit.real, -unit.imag], axis=-1), np.stack([unit.imag, unit.real], axis=-1)]
+    return np.stack(rows, axis=-2)[..., None, :, :]

@@ -1,0 +1,135 @@
+"""What an expert is asked before a pixel is fitted: where to begin, and what to hold on to.
+
+It looks about the start, the shape model is fitted to what it sees and to nothing else, and it looks once more from
+there: what was far off, small or turned at first is then where the expert has learned to see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pliant.appearance.view import View, unlike
+from pliant.arrays import Concise, Float64, Floats, Image
+from pliant.experts.posterior import about_the_shape, posterior_points, shape_noise
+from pliant.experts.sightings import Expert, Sightings, together
+from pliant.fitting.landmarks import LandmarkTerm, landmark_term
+from pliant.fitting.solve import least_norm
+from pliant.level import Level
+from pliant.model import Model
+from pliant.shape import SIMILARITY, ShapeModel, Similarity, align
+
+FINE = 0.5
+"""Where an expert has led, levels of this scale and finer are fitted: the coarse ones look for the object."""
+
+_LOOKS = 2
+"""How often the expert looks."""
+
+_ROUNDS, _TRUSTING = 6, 2
+"""Rounds of fitting a shape to sightings: all of them, and the first ones, which take sightings as they are."""
+
+_FREEDOM = 4.0
+"""Degrees of freedom of Student's distribution, which sightings are taken to have: a few are far off."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Guide(Concise):
+    """What an expert says about one object: `points (v, 2)` of the shape that agrees best, and its sightings.
+
+    `sightings` (of one object, in its image) are as the expert has them. In `heeded` those that the shape model
+    cannot agree with have less precision: it is these that the fit hears.
+    """
+
+    points: Float64
+    sightings: Sightings
+    heeded: Sightings
+
+
+def guides(
+    model: Model, expert: Expert, images: Sequence[Image], starts: Sequence[Floats]
+) -> list[Guide | None]:
+    """What an expert says about the object at each of the starts `(v, 2)`; nothing where it sees nothing."""
+    finest = model.levels[-1]
+    shape, noise = finest.shape, model_noise(model, finest)
+    points = [np.asarray(start, dtype=np.float64) for start in starts]
+    found: list[Guide | None] = [None] * len(points)
+    rows = list(range(len(points)))
+    for _ in range(_LOOKS):
+        if not rows:
+            break
+        seen = expert.look([images[k] for k in rows], np.array([points[k] for k in rows]))
+        rows, seen = _seeing(rows, seen)
+        fitted, weights = shape_of_sightings(shape, noise, seen, np.array([points[k] for k in rows]))
+        heeded = Sightings(seen.points, seen.precision * weights[:, :, None, None])
+        for number, k in enumerate(rows):
+            if not unlike(shape.mean, fitted[number], images[k]):
+                points[k] = fitted[number]
+                found[k] = Guide(points[k], seen.of([number]), heeded.of([number]))
+        rows = [k for k in rows if found[k] is not None]
+    return found
+
+
+def _seeing(rows: list[int], seen: Sightings) -> tuple[list[int], Sightings]:
+    """The rows of objects of which something is seen, and their sightings."""
+    finite = np.isfinite(seen.points).all(axis=(1, 2)) & np.isfinite(seen.precision).all(axis=(1, 2, 3))
+    kept = np.flatnonzero(finite & seen.seen.any(axis=1))
+    return [rows[k] for k in kept], seen.of(kept)
+
+
+def shape_of_sightings(
+    shape: ShapeModel, noise: Floats, sightings: Sightings, starts: Floats
+) -> tuple[Float64, Float64]:
+    """Shapes `(B, v, 2)` that agree best with sightings and prior, and the weights `(B, v)` of the sightings.
+
+    The similarity is free; where the sightings do not fix it, that of the starts `(B, v, 2)` stays. `noise
+    (v, 2, 2)` is that of landmarks about the shape, in its frame. Sightings have Student's distribution: those
+    that are off weigh less.
+    """
+    points = np.asarray(starts, dtype=np.float64)
+    weights = np.ones(points.shape[:2])
+    prior = np.diag(np.concatenate([np.zeros(SIMILARITY), 1 / shape.eigenvalues]))
+    for number in range(_ROUNDS if len(points) else 0):
+        # In the frame of the mean, modes have their variances, and a small similarity is linear.
+        placed = align(shape.mean, points)
+        here = about_the_shape(sightings.moved(placed.inverse()), noise)
+        if number >= _TRUSTING:
+            apart = placed.inverse().apply(points) - here.points
+            distances = np.einsum("bvi,bvij,bvj->bv", apart, here.precision, apart)
+            weights = (_FREEDOM + 2) / (_FREEDOM + distances)
+        term = landmark_term(shape, Sightings(here.points, here.precision * weights[:, :, None, None]))
+        points = placed.apply(shape.instance(least_norm(term.hessian + prior, term.linear)))
+    return points, np.minimum(weights, 1.0)
+
+
+def model_noise(model: Model, level: Level) -> Float64:
+    """Covariances `(v, 2, 2)` of landmarks about the shapes of a level, in its frame."""
+    # What is learned of noise is that of the finest level; coarser ones have fewer modes, and so more of it.
+    if model.shape_noise is not None and level is model.levels[-1]:
+        return model.shape_noise
+    return shape_noise(level.shape)
+
+
+def term_in_views(
+    model: Model, level: Level, views: Sequence[View], heard: Sequence[Guide], unit: float
+) -> LandmarkTerm:
+    """What the expert adds to the cost of fits at a level, each in its view; `unit` is that of the cost."""
+    scales = np.array([view.scale * np.exp(-1j * view.angle) for view in views])
+    origins = np.array([complex(*view.origin) for view in views])
+    seen = together([guide.heeded for guide in heard]).moved(Similarity(scales, -scales * origins))
+    said = about_the_shape(seen, model_noise(model, level))
+    return landmark_term(level.shape, said, model.expert_weight * unit)
+
+
+def landmarks_of(model: Model, fitted: Floats, guide: Guide) -> Float64:
+    """Landmarks `(v, 2)` in the image given the fitted shape `(v, 2)` there, and what was seen."""
+    finest = model.levels[-1]
+    noise = model_noise(model, finest)
+    return np.asarray(posterior_points(finest.shape, noise, fitted[None], guide.heeded)[0])
+
+
+def first_level(model: Model) -> int:
+    """The coarsest level that is fitted where an expert has led."""
+    coarse = sum(level.scale < FINE for level in model.levels)
+    return min(coarse, len(model.levels) - 1)
