@@ -21,7 +21,7 @@ from pliant.experts.lesson import Lesson
 
 Arrays = dict[str, NDArray[np.float32]]
 
-_RATE, _DECAY, _WARM_UP = 2e-3, 1e-2, 100
+_RATE, _DECAY, _WARM_UP = 2e-3, 0.1, 100
 """The largest learning rate, the decay of weights, and the steps until that rate is reached."""
 
 _SPREAD = 0.012

@@ -70,7 +70,12 @@ class Sightings(Concise):
 class Expert(Protocol):
     """What says where landmarks are: a frozen value of plain arrays, kept in the model's file."""
 
-    def look(self, images: Sequence[Image], shapes: Floats) -> Sightings:
+    @property
+    def looks(self) -> int:
+        """How often it looks, each time from where the shape model was led by the time before."""
+        ...
+
+    def look(self, images: Sequence[Image], shapes: Floats, number: int) -> Sightings:
         """Look at each image about the present estimate of a shape there.
 
         Parameters
@@ -79,6 +84,8 @@ class Expert(Protocol):
             B images `(h, w)` or `(h, w, c)`; several may be the same one.
         shapes
             `(B, v, 2)`: about where the landmarks are, in pixels of their image.
+        number
+            The first look is 0; later ones begin nearer to the object.
 
         Returns
         -------

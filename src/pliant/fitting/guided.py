@@ -1,6 +1,6 @@
 """What an expert is asked before a pixel is fitted: where to begin, and what to hold on to.
 
-It looks about the start, the shape model is fitted to what it sees and to nothing else, and it looks once more from
+It looks about the start, the shape model is fitted to what it sees and to nothing else, and it looks again from
 there: what was far off, small or turned at first is then where the expert has learned to see it.
 """
 
@@ -23,9 +23,6 @@ from pliant.shape import SIMILARITY, ShapeModel, Similarity, align
 
 FINE = 0.5
 """Where an expert has led, levels of this scale and finer are fitted: the coarse ones look for the object."""
-
-_LOOKS = 2
-"""How often the expert looks."""
 
 _ROUNDS, _TRUSTING = 6, 2
 """Rounds of fitting a shape to sightings: all of them, and the first ones, which take sightings as they are."""
@@ -56,17 +53,17 @@ def guides(
     points = [np.asarray(start, dtype=np.float64) for start in starts]
     found: list[Guide | None] = [None] * len(points)
     rows = list(range(len(points)))
-    for _ in range(_LOOKS):
+    for number in range(expert.looks):
         if not rows:
             break
-        seen = expert.look([images[k] for k in rows], np.array([points[k] for k in rows]))
+        seen = expert.look([images[k] for k in rows], np.array([points[k] for k in rows]), number)
         rows, seen = _seeing(rows, seen)
         fitted, weights = shape_of_sightings(shape, noise, seen, np.array([points[k] for k in rows]))
         heeded = Sightings(seen.points, seen.precision * weights[:, :, None, None])
-        for number, k in enumerate(rows):
-            if not unlike(shape.mean, fitted[number], images[k]):
-                points[k] = fitted[number]
-                found[k] = Guide(points[k], seen.of([number]), heeded.of([number]))
+        for row, k in enumerate(rows):
+            if not unlike(shape.mean, fitted[row], images[k]):
+                points[k] = fitted[row]
+                found[k] = Guide(points[k], seen.of([row]), heeded.of([row]))
         rows = [k for k in rows if found[k] is not None]
     return found
 

@@ -38,6 +38,7 @@ from pliant.trust.confidence import (
     Evidence,
     predictors,
 )
+from pliant.trust.scatter import likeliest_scatter
 
 REGRESSED_BOUNDS = np.geomspace(0.01, 0.16, 9)
 """Errors at which a regression is fitted: an octave is two steps."""
@@ -242,7 +243,10 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
     rows = [_logistic((seen - centre) / scale, errors < bound) for bound in REGRESSED_BOUNDS]
     usual = 2 * np.median(errors)
     typical = [one for one, good in zip(judged, known, strict=True) if good and one.error < usual]
-    factor, scatter = _scatter(typical)
+    factor, scatter = likeliest_scatter(
+        np.array([one.deviations for one in typical]),
+        np.array([one.evidence.outside * one.spread for one in typical]),
+    )
     return Confidence(
         fits=len(errors),
         centre=centre,
@@ -289,25 +293,3 @@ def _logistic(x: Float64, happened: Bools) -> Float64:
 
     found = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B")
     return np.asarray(found.x, dtype=np.float64)
-
-
-def _scatter(judged: Sequence[_Judged]) -> tuple[float, Float64]:
-    """The factor and the scatter `(v, 2, 2)` under which the deviations of these fits are most likely."""
-    deviations = np.array([one.deviations for one in judged])
-    spread = np.array([one.evidence.outside * one.spread for one in judged])
-    products = np.einsum("kvi,kvj->kvij", deviations, deviations)
-    # Not below a tenth of the typical deviation: nobody's clicks are that exact.
-    floor = 0.01 * float(np.mean(products[..., (0, 1), (0, 1)]))
-
-    def of(factor: float) -> Float64:
-        values, vectors = np.linalg.eigh(products.mean(axis=0) - factor * spread.mean(axis=0))
-        return np.asarray((vectors * np.maximum(values, floor)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
-
-    def surprise(factor: float) -> float:
-        covariance = factor * spread + of(factor)
-        distance = np.einsum("kvi,kvij,kvj->kv", deviations, np.linalg.inv(covariance), deviations)
-        return float(np.mean(np.linalg.slogdet(covariance)[1] + distance))
-
-    whole = float(np.mean(products)) / max(float(np.mean(spread)), 1e-300)
-    factor = min([0.0, *(whole * np.geomspace(0.001, 2, 24))], key=surprise)
-    return float(factor), of(factor)
