@@ -16,7 +16,6 @@ from pliant.arrays import Concise, Float64, Floats, Image
 from pliant.experts.posterior import about_the_shape, posterior_points, shape_noise
 from pliant.experts.sightings import Expert, Sightings, together
 from pliant.fitting.landmarks import LandmarkTerm, landmark_term
-from pliant.fitting.solve import least_norm
 from pliant.level import Level
 from pliant.model import Model
 from pliant.shape import SIMILARITY, ShapeModel, Similarity, align
@@ -32,6 +31,10 @@ _ROUNDS, _TRUSTING = 6, 2
 
 _FREEDOM = 4.0
 """Degrees of freedom of Student's distribution, which sightings are taken to have: a few are far off."""
+
+
+_DAMPING = 1e-9
+"""What holds a similarity where it is if sightings do not fix it, as a share of the largest precision."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,17 +60,16 @@ def guides(
     found: list[Guide | None] = [None] * len(points)
     rows = list(range(len(points)))
     for _ in range(_LOOKS):
-        if not rows:
-            break
         seen = expert.look([images[k] for k in rows], np.array([points[k] for k in rows]))
         rows, seen = _seeing(rows, seen)
+        if not rows:
+            break
         fitted, weights = shape_of_sightings(shape, noise, seen, np.array([points[k] for k in rows]))
         heeded = Sightings(seen.points, seen.precision * weights[:, :, None, None])
         for number, k in enumerate(rows):
             if not unlike(shape.mean, fitted[number], images[k]):
                 points[k] = fitted[number]
                 found[k] = Guide(points[k], seen.of([number]), heeded.of([number]))
-        rows = [k for k in rows if found[k] is not None]
     return found
 
 
@@ -90,7 +92,7 @@ def shape_of_sightings(
     points = np.asarray(starts, dtype=np.float64)
     weights = np.ones(points.shape[:2])
     prior = np.diag(np.concatenate([np.zeros(SIMILARITY), 1 / shape.eigenvalues]))
-    for number in range(_ROUNDS if len(points) else 0):
+    for number in range(_ROUNDS):
         # In the frame of the mean, modes have their variances, and a small similarity is linear.
         placed = align(shape.mean, points)
         here = about_the_shape(sightings.moved(placed.inverse()), noise)
@@ -99,7 +101,10 @@ def shape_of_sightings(
             distances = np.einsum("bvi,bvij,bvj->bv", apart, here.precision, apart)
             weights = (_FREEDOM + 2) / (_FREEDOM + distances)
         term = landmark_term(shape, Sightings(here.points, here.precision * weights[:, :, None, None]))
-        points = placed.apply(shape.instance(least_norm(term.hessian + prior, term.linear)))
+        matrix = term.hessian + prior
+        largest = np.max(np.diagonal(matrix, axis1=1, axis2=2), axis=1)
+        damped = matrix + (_DAMPING * largest)[:, None, None] * np.eye(shape.parameters)
+        points = placed.apply(shape.instance(np.linalg.solve(damped, term.linear[:, :, None])[:, :, 0]))
     return points, np.minimum(weights, 1.0)
 
 
