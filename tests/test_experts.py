@@ -15,6 +15,7 @@ from pliant.fitting.guided import first_level, guides, shape_of_sightings
 from pliant.shape import SIMILARITY, Similarity, shape_size
 from pliant.shape.facing import flipped
 from pliant.starts.noise import perturbed
+from test_facing import RIGHT, SETTINGS, fish, shoal
 
 
 @dataclass(frozen=True)
@@ -253,12 +254,14 @@ class TestFits:
 
     def test_coarse_levels_are_left_out(self, model, dataset):
         led = replace(model, expert=knowing([dataset[0]]))
-        coarser = (replace(model.levels[0], scale=0.25), *model.levels[1:])
-        assert first_level(led) == 0
-        assert first_level(replace(led, levels=coarser)) == 1
-        assert first_level(replace(led, levels=coarser[:1])) == 0
-        fit = pliant.fit(led, dataset[0], dataset[0].points())
-        assert [level.scale for level in fit.trace] == [0.5, 1.0]
+        start = dataset[0].points()
+        coarser = replace(led, levels=(replace(model.levels[0], scale=0.25), *model.levels))
+        assert [first_level(coarser, places) for places in (1, 2)] == [2, 1]
+        assert first_level(replace(coarser, levels=coarser.levels[:1]), 2) == 0
+        one, several = (pliant.fit(led, dataset[0], begin) for begin in (start, np.stack([start, start + 5])))
+        assert [level.scale for level in one.trace] == [1.0]
+        assert [level.scale for level in several.trace] == [0.5, 1.0]
+        assert_allclose(one.points, several.points, atol=0.02 * shape_size(start))
 
     @pytest.mark.parametrize("name", ["", "po-inv-gn", "ssd-bid-gn-alt"])
     def test_without_an_expert_or_one_that_sees_nothing_the_fit_is_the_same(self, model, dataset, name):
@@ -347,3 +350,40 @@ class TestFits:
             for cost in (SSD(prior), ProjectOut(0.0, prior), ProjectOut(0.5, prior)):
                 weights = weigh(cost, np.ones(3), np.array([4.0, 2.0]), 0.01)
                 assert weights.residual / weights.unit == pytest.approx(1 / 0.01)
+
+
+@pytest.fixture(scope="module")
+def swimming():
+    return pliant.train(shoal(20, RIGHT), **SETTINGS, facing="both", confidence=False)
+
+
+class TestFacing:
+    """Fish that face either way: the expert looks at the image, and at its mirror image."""
+
+    @pytest.mark.parametrize("number", range(40, 46))
+    @pytest.mark.parametrize("guessing", [False, True])
+    def test_the_facing_is_found_and_all_is_in_the_frame_of_the_image(self, swimming, number, guessing):
+        right = number % 2 == 1
+        image, points = fish(number, facing_right=right)
+        known = knowing([], noise=0.01)
+        expert = replace(known, truths=((image, points),))
+
+        class Guessing:
+            """It knows fish that face left, and otherwise makes something up, of which it is not sure."""
+
+            def look(self, images, shapes):
+                seen = expert.look(images, shapes)
+                for row, one in enumerate(images):
+                    if np.array_equal(one, image) is right:
+                        noise = np.random.default_rng(row).normal(size=shapes[row].shape)
+                        seen.points[row] = shapes[row] + 0.05 * shape_size(points) * noise
+                        seen.precision[row] *= 0.05
+                return seen
+
+        led = replace(swimming, expert=Guessing() if guessing else expert)
+        start = perturbed(swimming, points, 0.05, np.random.default_rng(number))
+        found = pliant.fit(led, image, start)
+        assert found.mirrored is right
+        assert np.linalg.norm(found.points - points, axis=1).mean() < 0.02 * shape_size(points)
+        off = np.linalg.norm(found.sightings.points[0] - points, axis=1).mean()
+        assert off < 0.03 * shape_size(points)

@@ -144,13 +144,17 @@ class Fitter:
     ) -> list[FitResult]:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
         groups = self._guided(groups)
+        # Where an expert has led, the coarse levels have nothing to find.
         guided = [group[0].guide is not None for group in groups]
+        begins = [
+            first_level(self.model, len(group)) if led else 0
+            for group, led in zip(groups, guided, strict=True)
+        ]
+        ways = list(zip(guided, begins, strict=True))
         ended: dict[int, State] = {}
-        for led in set(guided):
-            part = [k for k, own in enumerate(guided) if own is led]
-            # What an expert has led to its place does not need the coarse levels.
-            first = first_level(self.model) if led else 0
-            ended |= zip(part, self._from_level(first, [groups[k] for k in part], threads), strict=True)
+        for way in dict.fromkeys(ways):
+            part = [k for k, own in enumerate(ways) if own == way]
+            ended |= zip(part, self._from_level(way[1], [groups[k] for k in part], threads), strict=True)
         return [self._result(ended[k]) for k in range(len(groups))]
 
     def _from_level(self, first: int, groups: list[list[State]], threads: int) -> list[State]:
