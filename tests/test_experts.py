@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pliant
-from pliant.experts.posterior import about_the_shape, posterior_points, shape_noise
+from pliant.experts.posterior import about_the_shape, posterior_covariance, posterior_points, shape_noise
 from pliant.experts.sightings import Sightings, moved_covariance, moved_precision, together
 from pliant.fitting.cost import PRIORS, SSD, ProjectOut, weigh
 from pliant.fitting.fitter import make_fitter
@@ -160,6 +160,31 @@ class TestPosterior:
         assert_allclose(there, moves.apply(here), atol=1e-9)
         assert np.abs(here - fitted).max() > 0.1
 
+    def test_covariances_are_those_of_the_posterior(self, model, moves, rng):
+        """In the ends, where it is a sum or an inverse of sums, and between them against draws."""
+        shape = model.levels[-1].shape
+        fitted = moves.apply(np.stack([shape.mean] * 3))
+        roots = rng.normal(size=(3, 3, shape.landmarks, 2, 2))
+        C, L, N = roots @ np.swapaxes(roots, -1, -2) + 0.1 * np.eye(2)
+        # A shape without doubt leaves the noise; landmarks that are not seen have both.
+        seen = Sightings(fitted, L)
+        here = moved_covariance(N[0], moves)
+        sure = posterior_covariance(shape, N[0], fitted, seen, C * 0)
+        assert_allclose(sure, np.linalg.inv(np.linalg.inv(here) + L), rtol=1e-6, atol=1e-9)
+        unseen = posterior_covariance(shape, N[0], fitted, Sightings(fitted, L * 0), C)
+        assert_allclose(unseen, C + here, atol=1e-9)
+        # Drawn: shapes about the fitted one, landmarks about them, and what is seen of these.
+        s, x, e = (
+            np.linalg.cholesky(A[0, 0]) @ rng.normal(size=(2, 200000)) for A in (C, here, np.linalg.inv(L))
+        )
+        gain = here[0, 0] @ np.linalg.inv(here[0, 0] + np.linalg.inv(L[0, 0]))
+        left = s + x - gain @ (s + x + e)
+        found = posterior_covariance(shape, N[0], fitted, seen, C)[0, 0]
+        expected = (np.eye(2) - gain) @ (C[0, 0] + here[0, 0]) @ (np.eye(2) - gain).T
+        expected += gain @ np.linalg.inv(L[0, 0]) @ gain.T
+        assert_allclose(np.cov(left), expected, rtol=0.05, atol=0.01 * np.trace(expected))
+        assert_allclose(found, expected, rtol=1e-6)
+
     def test_noise_is_what_the_modes_leave(self, model):
         shape = model.levels[-1].shape
         few = [float(shape_noise(shape.truncated(modes))[0, 0, 0]) for modes in (0, 2, 4)]
@@ -235,6 +260,26 @@ class TestFits:
         stiff = replace(led, shape_noise=np.zeros((shape.landmarks, 2, 2)))
         for fit in pliant.fit(stiff, samples, starts_of(model, samples)):
             assert_allclose(fit.points, fit.trace[-1].points[-1], atol=1e-9)
+
+    def test_what_is_not_seen_is_less_sure(self, model, dataset):
+        sample = dataset[0]
+
+        class Half:
+            def look(self, images, shapes):
+                seen = knowing([sample], noise=0.005).look(images, shapes)
+                precision = np.array(seen.precision)
+                precision[:, ::2] = 0
+                return Sightings(seen.points, precision)
+
+        led = replace(model, expert=Half())
+        fit = pliant.fit(led, sample, sample.points() + 1, confidence=True)
+        spread = np.sqrt(np.trace(fit.covariance, axis1=1, axis2=2))
+        alone = pliant.fit(model, sample, sample.points() + 1, confidence=True)
+        assert spread[1::2].max() < spread[::2].min()
+        assert spread[1::2].max() < 0.011 * shape_size(fit.points)
+        assert fit.evidence is not None
+        assert alone.covariance.shape == fit.covariance.shape
+        assert_array_equal(fit.sightings.seen[0, ::2], False)
 
     def test_it_looks_twice_and_nearer_the_second_time(self, model, dataset):
         samples = list(dataset[:4])

@@ -13,7 +13,7 @@ import numpy as np
 
 from pliant.appearance.view import View, unlike
 from pliant.arrays import Concise, Float64, Floats, Image
-from pliant.experts.posterior import about_the_shape, posterior_points, shape_noise
+from pliant.experts.posterior import about_the_shape, posterior_covariance, posterior_points, shape_noise
 from pliant.experts.sightings import Expert, Sightings, together
 from pliant.fitting.landmarks import LandmarkTerm, landmark_term
 from pliant.level import Level
@@ -134,11 +134,20 @@ def landmarks_of(model: Model, fitted: Floats, guide: Guide) -> Float64:
     return np.asarray(posterior_points(finest.shape, noise, fitted[None], guide.heeded)[0])
 
 
+def spread_of(model: Model, points: Floats, guide: Guide, covariance: Floats) -> Float64:
+    """Covariances `(v, 2, 2)` of the landmarks `points (v, 2)`, if the fitted shape has these in the image."""
+    finest = model.levels[-1]
+    noise = model_noise(model, finest)
+    return np.asarray(
+        posterior_covariance(finest.shape, noise, points[None], guide.heeded, covariance[None])[0]
+    )
+
+
 def first_level(model: Model, places: int) -> int:
     """The coarsest level that is fitted where an expert has led to so many places in an image.
 
     One place needs the finest level alone. On faces, coarser ones before it took twice the time and changed no
-    error, from experts that err by 1 to 5 % of the size: docs/experts.md.
+    error, from experts that err by 1 to 5 % of the size (docs/decisions/0012).
     """
     finest = len(model.levels) - 1
     return finest if places == 1 else min(finest, sum(level.scale < CHOOSING for level in model.levels))
