@@ -146,8 +146,8 @@ def spread_of(model: Model, points: Floats, guide: Guide, covariance: Floats) ->
 def first_level(model: Model, places: int) -> int:
     """The coarsest level that is fitted where an expert has led to so many places in an image.
 
-    One place needs the finest level alone. On faces, coarser ones before it took twice the time and changed no
-    error, from experts that err by 1 to 5 % of the size (docs/decisions/0012).
+    One place needs the finest level alone. On faces, coarser ones before it took twice the time and changed the
+    error by 1 % at most, from experts that err by 1 to 5 % of the size: docs/decisions/0012.
     """
     finest = len(model.levels) - 1
     return finest if places == 1 else min(finest, sum(level.scale < CHOOSING for level in model.levels))
