@@ -29,7 +29,7 @@ _LOOKS = 2
 _ROUNDS, _TRUSTING = 6, 2
 """Rounds of fitting a shape to sightings: all of them, and the first ones, which take sightings as they are."""
 
-_FREEDOM = 4.0
+_FREEDOM = 8.0
 """Degrees of freedom of Student's distribution, which sightings are taken to have: a few are far off."""
 
 
