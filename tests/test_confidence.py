@@ -9,7 +9,8 @@ from numpy.testing import assert_allclose
 import pliant
 from pliant.appearance.interpolation import bilinear
 from pliant.data.dataset import dataset_from_arrays
-from pliant.fitting.fitter import _State, make_fitter
+from pliant.fitting.fitter import make_fitter
+from pliant.fitting.states import State
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
 from pliant.metrics import normalised_error
@@ -46,7 +47,7 @@ class TestMismatch:
         fitter = make_fitter(model, device=device, sampling=sampling, jobs=1)
         level, subspace, problem = fitter.prepared[-1]
         image, truth = dataset[0].image(), dataset[0].points()
-        (view,) = fitter._views(level, [_State(image, truth, truth)])
+        (view,) = fitter._views(level, [State(image, truth, truth)])
         shape = level.shape.instance(level.shape.project(view.to_view(truth)))
         c = rng.normal(size=(3, len(subspace.variances))) * np.sqrt(subspace.variances)
         needs = Needs(image=False, model=False)
@@ -99,7 +100,7 @@ class TestEvidence:
         fitter = make_fitter(model, device="reference", jobs=1)
         level, subspace, problem = fitter.prepared[-1]
         image, truth = dataset[0].image(), dataset[0].points()
-        (view,) = fitter._views(level, [_State(image, truth, truth)])
+        (view,) = fitter._views(level, [State(image, truth, truth)])
         p = level.shape.project(view.to_view(truth))[None]
         (evidence,), spread = gather(problem.kernel, level, subspace, [view.pixels], p)
         kernel = problem.kernel
@@ -129,7 +130,7 @@ class TestEvidence:
 
         def weighed(fitter):
             level, subspace, problem = fitter.prepared[-1]
-            (view,) = fitter._views(level, [_State(image, truth, truth)])
+            (view,) = fitter._views(level, [State(image, truth, truth)])
             p = level.shape.project(view.to_view(truth))[None]
             (evidence,), spread = gather(problem.kernel, level, subspace, [view.pixels], p)
             return evidence, spread

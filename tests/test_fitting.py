@@ -8,8 +8,10 @@ from numpy.testing import assert_allclose
 
 import pliant
 from pliant.appearance.interpolation import resample
+from pliant.experts.sightings import Sightings
 from pliant.fitting.algorithm import catalogue
 from pliant.fitting.fitter import make_fitter
+from pliant.fitting.landmarks import landmark_term
 from pliant.fitting.quadratic import needs_of, quadratic
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
@@ -190,7 +192,8 @@ class TestGradients:
 
     @pytest.mark.parametrize("name", ["ssd-for-gn-sch", "ssd:map-for-gn-sch", "po:0-for-gn", "po:map-for-gn"])
     @pytest.mark.parametrize("sampling", [1.0, 0.4])
-    def test_the_gradient_is_that_of_the_cost(self, plain, painted, name, sampling):
+    @pytest.mark.parametrize("seen", [False, True])
+    def test_the_gradient_is_that_of_the_cost(self, plain, painted, name, sampling, seen):
         images, _, starts, _ = painted
         level, _, problem = make_fitter(
             plain, algorithm=name, sampling=sampling, device="reference"
@@ -198,15 +201,20 @@ class TestGradients:
         image = images[0][:, :, None]
         p = level.shape.project(starts[0])[None]
         c = np.full((1, len(problem.weights.appearance)), 0.3 if problem.weights.solves_appearance else 0.0)
+        # About as steep as the pixels are.
+        sure = np.broadcast_to(0.2 * problem.weights.unit * np.eye(2), (1, level.shape.landmarks, 2, 2))
+        seen_at = Sightings(level.shape.instance(p) + (1.0, -0.5), sure)
+        landmarks = landmark_term(level.shape, seen_at) if seen else None
 
         def cost(dp):
             moved = compose(level.motion, level.shape, p, dp[None])
             system = problem.kernel.system([image], level.shape.instance(moved), c, Needs())
-            return float(problem.weights.value(system, moved, c)[0])
+            return float(problem.weights.value(system, moved, c, landmarks)[0])
 
         system = problem.kernel.system([image], level.shape.instance(p), c, Needs())
         jacobian = update_jacobian(level.motion, level.shape, p)
-        model = quadratic(system, problem.weights, problem.algorithm.composition, p, c, jacobian)
+        composition = problem.algorithm.composition
+        model = quadratic(system, problem.weights, composition, p, c, jacobian, landmarks=landmarks)
         unit = np.eye(level.shape.parameters) * 0.05
         differences = np.array([(cost(e) - cost(-e)) / 0.1 for e in unit])
         # A stencil of a pixel sees waves of 14 to 42 pixels too flat, most of all at the border of the mask.

@@ -47,3 +47,16 @@ def posterior_points(shape: ShapeModel, noise: Floats, fitted: Floats, sightings
     heard = here @ sightings.precision
     gain = np.linalg.solve(np.eye(2) + heard, heard)
     return np.asarray(fitted + (gain @ (sightings.points - fitted)[..., None])[..., 0])
+
+
+def posterior_covariance(
+    shape: ShapeModel, noise: Floats, fitted: Floats, sightings: Sightings, covariance: Floats
+) -> Float64:
+    """Covariances `(B, v, 2, 2)` of the landmarks of `posterior_points`, if the fitted shapes have these.
+
+    (I - G) C (I - G)' + (I - G) N with G = N (N + L^-1)^-1: the surer the sighting, the less is left of both.
+    """
+    here = moved_covariance(noise, align(shape.mean, fitted))
+    kept = np.linalg.inv(np.eye(2) + here @ sightings.precision)
+    spread = kept @ covariance @ np.swapaxes(kept, -1, -2) + kept @ here
+    return np.asarray((spread + np.swapaxes(spread, -1, -2)) / 2)

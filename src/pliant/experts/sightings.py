@@ -76,12 +76,13 @@ class Expert(Protocol):
         ...
 
     def look(self, images: Sequence[Image], shapes: Floats, number: int) -> Sightings:
-        """Look at each image about the present estimate of a shape there.
+        """Look at each image about the present estimate of a shape there; threads may look at once.
 
         Parameters
         ----------
         images
-            B images `(h, w)` or `(h, w, c)`; several may be the same one.
+            B images `(h, w)` or `(h, w, c)`, of several sizes; some may be the same one, and some a mirrored view
+            that is not contiguous.
         shapes
             `(B, v, 2)`: about where the landmarks are, in pixels of their image.
         number

@@ -23,7 +23,7 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.guided import first_level, guides, landmarks_of, term_in_views
+from pliant.fitting.guided import first_level, guides, landmarks_of, spread_of, term_in_views
 from pliant.fitting.hypotheses import about, begins_late
 from pliant.fitting.loop import (
     Iterated,
@@ -144,13 +144,17 @@ class Fitter:
     ) -> list[FitResult]:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
         groups = self._guided(groups)
+        # Where an expert has led, the coarse levels have nothing to find.
         guided = [group[0].guide is not None for group in groups]
+        begins = [
+            first_level(self.model, len(group)) if led else 0
+            for group, led in zip(groups, guided, strict=True)
+        ]
+        ways = list(zip(guided, begins, strict=True))
         ended: dict[int, State] = {}
-        for led in set(guided):
-            part = [k for k, own in enumerate(guided) if own is led]
-            # What an expert has led to its place does not need the coarse levels.
-            first = first_level(self.model) if led else 0
-            ended |= zip(part, self._from_level(first, [groups[k] for k in part], threads), strict=True)
+        for way in dict.fromkeys(ways):
+            part = [k for k, own in enumerate(ways) if own == way]
+            ended |= zip(part, self._from_level(way[1], [groups[k] for k in part], threads), strict=True)
         return [self._result(ended[k]) for k in range(len(groups))]
 
     def _from_level(self, first: int, groups: list[list[State]], threads: int) -> list[State]:
@@ -230,8 +234,8 @@ class Fitter:
         pixels = [view.pixels for view in views]
         p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
         first = first_coordinates(problem, subspace, pixels, level.shape.instance(p))
-        heard = [state.guide for state in states if state.guide is not None]
-        term = term_in_views(self.model, level, views, heard, problem.weights.unit) if heard else None
+        led = [state.guide for state in states if state.guide is not None]
+        term = term_in_views(self.model, level, views, led, problem.weights.unit) if led else None
         ended = iterate(problem, pixels, p, first, limit, every_cost=self.keep_trace, landmarks=term)
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
@@ -253,7 +257,8 @@ class Fitter:
             for state, mismatch in zip(states, found, strict=True):
                 state.mismatch = float(mismatch)
         if finest and self.keep_evidence:
-            self._weigh(level, subspace, problem, states, views, ended.shape_parameters)
+            heard = None if term is None else term.hessian / problem.weights.unit
+            self._weigh(level, subspace, problem, states, views, ended.shape_parameters, heard)
 
     def _weigh(
         self,
@@ -263,11 +268,15 @@ class Fitter:
         states: list[State],
         views: list[View],
         p: Float64,
+        heard: Float64 | None,
     ) -> None:
         """What speaks for each fit, where it ended."""
-        evidence, spread = gather(problem.kernel, level, subspace, [view.pixels for view in views], p)
+        pixels = [view.pixels for view in views]
+        evidence, spread = gather(problem.kernel, level, subspace, pixels, p, heard)
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.evidence, state.covariance = evidence[k], view.spread_to_image(spread[k])
+            if state.guide is not None:
+                state.covariance = spread_of(self.model, state.points, state.guide, state.covariance)
             if self.model.confidence is not None:
                 size, angle = (
                     float(shape_size(state.points)),

@@ -16,12 +16,18 @@ from pliant.trust.mismatch import mismatches, unexplained_energy
 
 
 def gather(
-    kernel: Kernel, level: Level, subspace: Subspace, images: Sequence[Float32], parameters: Floats
+    kernel: Kernel,
+    level: Level,
+    subspace: Subspace,
+    images: Sequence[Float32],
+    parameters: Floats,
+    heard: Float64 | None = None,
 ) -> tuple[list[Evidence], Float64]:
     """The evidence for fits with shape parameters `(B, n)`, and Gauss-Newton's covariances `(B, v, 2, 2)`.
 
     The covariances are in square pixels of the level, with the noise of the model. Energies on some of the pixels
-    are brought to those of all, so that sampling does not change what they mean.
+    are brought to those of all, so that sampling does not change what they mean. `heard (B, n, n)` is the precision
+    of the parameters that an expert adds to that of the pixels.
     """
     m = len(subspace.variances)
     needs = Needs(image=True, model=False, appearance=False)
@@ -50,7 +56,7 @@ def gather(
             strict=True,
         )
     ]
-    return evidence, _spread(level, slopes / noise)
+    return evidence, _spread(level, slopes / noise if heard is None else slopes / noise + heard)
 
 
 def _spread(level: Level, precision: Float64) -> Float64:
