@@ -1,8 +1,8 @@
 """Filters for landmarks in closed form, and how far what they see can be trusted.
 
-A filter is the ridge regression from the channels about a pixel to a bump about the landmark: 1 there, and 0 two
-pixels away. Its equations are summed over places about the landmark in all images, fold by fold, so that filters that
-do not know a fold cost one more solution each. Sharpness and covariance are learned on the folds left out.
+A filter is the ridge regression from the channels about a pixel to a bump about the landmark: 1 there, and 0 a few
+pixels away. Its equations are summed over places about the landmark in all images, fold by fold, so that filters
+that do not know a fold cost one more solution each. Sharpness and covariance are learned on the folds left out.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ from pliant.experts.linear import (
     CHANNELS,
     Filters,
     LinearExpert,
+    Look,
     answered,
     brought_together,
     moments,
     normalised,
 )
 from pliant.experts.patches import Window, cut_out, look_at, margin_of
-from pliant.shape import shape_size
+from pliant.shape import align, shape_size
 
 _PLACES = 40
 """Places about a landmark that are looked at in an image: half of them near it, half anywhere in reach."""
@@ -51,14 +52,14 @@ _OUTLIERS = 0.05
 """The share of landmarks that may be anywhere in reach, when sharpness is judged."""
 
 _FREEDOM = 4.0
-"""Degrees of freedom of the Student distribution that errors have: few large ones do not make all covariances large."""
+"""Degrees of freedom of the Student distribution that errors have: a few large ones do not decide alone."""
 
 _LEAST_SPREAD = 2e-4
 """The least deviation of what is seen, in sizes of the object."""
 
 
 class Trial(NamedTuple):
-    """A shape `(v, 2)` on a training image that filters look at, the truth, and the fold that it is left out with."""
+    """A shape `(v, 2)` on a training image that filters look at, the truth, and the fold it is left out with."""
 
     part: Window
     shape: Float64
@@ -125,7 +126,8 @@ def _examples(
     size, grid, spacing, reach = sizes
     if _off(trial.shape, trial.truth) > _LOST:
         return None
-    seen = look_at(trial.part, trial.shape, mean, size, margin_of(grid, spacing, reach))
+    placed = align(mean, trial.shape)
+    seen = look_at(trial.part, trial.shape, mean, placed, size, margin_of(grid, spacing, reach))
     if seen is None:
         return None
     truth, half = seen.to_view(trial.truth), _PLACES // 2
@@ -153,18 +155,18 @@ def calibrated(
 ) -> tuple[Filters, dict[int, Filters]]:
     """The same filters with sharpness, covariances and trust as the folds that were left out have them."""
 
-    def one(trial: Trial) -> Any:
+    def one(trial: Trial) -> Look | None:
         if _off(trial.shape, trial.truth) > _LOST:
             return None
-        found = answered(expert.mean, without[trial.fold], trial.part, trial.shape)
-        return None if found is None else (trial, *found)
+        return answered(expert.mean, without[trial.fold], trial.part, trial.shape)
 
-    looked = [found for found in pool.map(one, trials) if found is not None]
-    if not looked:
+    tried = zip(trials, pool.map(one, trials), strict=True)
+    looks = [(trial.truth, found) for trial, found in tried if found is not None]
+    if not looks:
         return layer, without
-    values = np.array([found[1] for found in looked])
-    first = np.array([found[2] for found in looked])
-    truth = np.array([found[3].to_view(found[0].truth) for found in looked])
+    values = np.array([found.values for _, found in looks])
+    first = np.array([found.first for _, found in looks])
+    truth = np.array([found.view.to_view(truth) for truth, found in looks])
     changes: dict[str, Any] = {"sharpness": readonly(_sharpness(values, truth - first))}
     weights = normalised(values, changes["sharpness"])
     points, covariances = moments(weights, first)
@@ -173,20 +175,17 @@ def calibrated(
     whole = share * covariances + layer.size**2 * spread
     losses = []
     for trust in _TRUSTS:
-        tried = replace(layer, **changes, trust=trust)
-        off = [
-            _off(
-                brought_together(expert, tried, trial.shape, points[k], whole[k], looked[k][3]), trial.truth
-            )
-            for k, (trial, *_) in enumerate(looked)
+        now = replace(layer, **changes, trust=trust)
+        shapes = [
+            brought_together(expert, now, points[k], whole[k], found) for k, (_, found) in enumerate(looks)
         ]
-        losses.append(float(np.mean(off)))
+        losses.append(np.mean([_off(shape, truth) for shape, (truth, _) in zip(shapes, looks, strict=True)]))
     changes["trust"] = _TRUSTS[int(np.argmin(losses))]
     return replace(layer, **changes), {fold: replace(own, **changes) for fold, own in without.items()}
 
 
 def _sharpness(values: Float32, truth: Float64) -> Float32:
-    """For each landmark, what makes answers `(k, v, side, side)` the likeliest distribution of where it is `(k, v, 2)`."""
+    """The sharpness `(v,)` with which answers `(k, v, side, side)` tell best where landmarks are `(k, v, 2)`."""
     side = values.shape[-1]
     nearest = np.clip(np.rint(truth), 0, side - 1).astype(int)
     samples, landmarks = np.ogrid[: values.shape[0], : values.shape[1]]
@@ -195,11 +194,11 @@ def _sharpness(values: Float32, truth: Float64) -> Float32:
         weights = normalised(values, np.full(values.shape[1], sharpness))
         there = weights[samples, landmarks, nearest[..., 1], nearest[..., 0]]
         likelihoods.append(np.sum(np.log((1 - _OUTLIERS) * there + _OUTLIERS / side**2), axis=0))
-    return np.array(_SHARPNESS, dtype=np.float32)[np.argmax(likelihoods, axis=0)]
+    return np.asarray(np.array(_SHARPNESS, dtype=np.float32)[np.argmax(likelihoods, axis=0)])
 
 
 def _covariances(errors: Float64, covariances: Float64) -> tuple[float, Float64]:
-    """The share of the answers' covariances `(k, v, 2, 2)` and what is added `(v, 2, 2)` that errors `(k, v, 2)` have."""
+    """The share of covariances `(k, v, 2, 2)`, and what is added `(v, 2, 2)`, that errors `(k, v, 2)` have."""
     best: tuple[float, float, Float64] | None = None
     for share in _SHARES:
         spread = _spread(errors, share * covariances)
@@ -217,7 +216,7 @@ def _covariances(errors: Float64, covariances: Float64) -> tuple[float, Float64]
 def _spread(errors: Float64, known: Float64, rounds: int = 15) -> Float64:
     """Covariances `(v, 2, 2)` beside those that are known `(k, v, 2, 2)`, with large errors weighted down."""
     outer = errors[..., :, None] * errors[..., None, :]
-    spread = np.mean(outer, axis=0) + _LEAST_SPREAD**2 * np.eye(2)
+    spread: Float64 = np.mean(outer, axis=0) + _LEAST_SPREAD**2 * np.eye(2)
     for _ in range(rounds):
         squares = np.einsum("kva,kvab,kvb->kv", errors, np.linalg.inv(known + spread), errors)
         weights = ((_FREEDOM + 2) / (_FREEDOM + squares))[..., None, None]

@@ -5,16 +5,16 @@ Each step of the regression describes the image about the landmarks, and moves a
     s <- s + basis (described W + b),
 
 in the frame of the mean shape. Steps are trained one after the other, on starts as far off as fits may have them.
-Then every landmark has a filter, which answers at each pixel near the landmark. Made a distribution, the answers have
-a mean y and a covariance C, and the landmark is seen at y with the precision (share C + spread)^-1. What filters see at
-one scale is brought together by the shapes of the object before those of the next one are laid.
+Then every landmark has a filter, which answers at each pixel near the landmark. Made a distribution, the answers
+have a mean y and a covariance C, and the landmark is seen at y with the precision (share C + spread)^-1. What is
+seen at one scale is brought together by the shapes of the object before the filters of the next one are laid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -51,9 +51,9 @@ class Step(Concise):
 class Filters(Concise):
     """The filters of one scale, where the object has `size` pixels: `weights (v, grid, grid, 8)`, `offset (v,)`.
 
-    They are laid up to `reach` pixels from a landmark. `sharpness (v,)` makes a distribution of their answers,
-    `share` and `spread (v, 2, 2)`, in square sizes of the object, a covariance of it. `trust` is what precisions are
-    multiplied with when landmarks are brought together: errors of neighbours are alike.
+    They are laid up to `reach` pixels from a landmark. `sharpness (v,)` makes a distribution of their answers, and
+    `share` and `spread (v, 2, 2)`, in square sizes of the object, a covariance of it. Precisions are multiplied
+    with `trust` when landmarks are brought together: errors of neighbours are alike.
     """
 
     size: float
@@ -130,7 +130,7 @@ class LinearExpert(Concise):
         from pliant.experts.patches import window
 
         nothing = np.zeros((*shape.shape, 2))
-        finest = max(layer.size for layer in (*self.steps, *self.filters))
+        finest = max([*(step.size for step in self.steps), *(layer.size for layer in self.filters)])
         if min(image.shape[:2]) < 1 or unlike(self.mean * finest, shape, image):
             return np.where(np.isfinite(shape), shape, 0.0), nothing
         part = window(image, shape, finest)
@@ -144,9 +144,10 @@ class LinearExpert(Concise):
             found = sighted(self, layer, part, placed)
             if found is None:
                 return shape, nothing
-            points, covariance, seen = found
-            placed = brought_together(self, layer, placed, points, covariance, seen)
+            points, covariance, looked = found
+            placed = brought_together(self, layer, points, covariance, looked)
         # What is a pixel of the last view, in the image.
+        seen = looked.view
         turn, scale = _turn(seen.angle), seen.scale * part.scale
         precision = scale**2 * (turn @ np.linalg.inv(covariance) @ turn.T)
         return part.to_image(seen.to_image(points)), np.asarray(precision)
@@ -165,9 +166,14 @@ class LinearExpert(Concise):
         """All that is not an array, as plain values."""
         return {
             "noise": self.noise,
-            "steps": [{name: getattr(step, name) for name in ("size", "grid", "spacing")} for step in self.steps],
+            "steps": [
+                {name: getattr(step, name) for name in ("size", "grid", "spacing")} for step in self.steps
+            ],
             "filters": [
-                {name: getattr(layer, name) for name in ("size", "grid", "spacing", "reach", "share", "trust")}
+                {
+                    name: getattr(layer, name)
+                    for name in ("size", "grid", "spacing", "reach", "share", "trust")
+                }
                 for layer in self.filters
             ],
         }
@@ -202,56 +208,57 @@ def stepped(expert: LinearExpert, step: Step, part: Window, shape: Float64) -> F
     """The shape `(v, 2)` of a window after a step of the regression; None, if it is not one any more."""
     from pliant.experts.patches import described
 
-    seen = described(part, shape, expert.mean, step.size, step.grid, step.spacing)
+    placed = align(expert.mean, shape)
+    seen = described(part, shape, expert.mean, placed, step.size, step.grid, step.spacing)
     if seen is None:
         return None
-    return moved_by(expert.mean, expert.basis, shape, seen @ step.weights + step.offset)
+    return moved_by(expert.basis, shape, placed, seen @ step.weights + step.offset)
 
 
-def moved_by(mean: Float64, basis: Float64, shapes: Float64, parameters: Floats) -> Float64:
-    """Shapes `(..., v, 2)` moved by parameters `(..., q)` of the basis, in the frame of the mean shape."""
-    placed = align(np.broadcast_to(mean, shapes.shape), shapes)
+def moved_by(basis: Float64, shapes: Float64, placed: Similarity, parameters: Floats) -> Float64:
+    """Shapes `(..., v, 2)` moved by parameters `(..., q)` of the basis, in the frame that is `placed` onto them."""
     moves = (parameters @ basis.T).reshape(shapes.shape)
     return np.asarray(shapes + Similarity(placed.factor, np.zeros_like(placed.offset)).apply(moves))
 
 
 def sighted(
     expert: LinearExpert, layer: Filters, part: Window, shape: Float64
-) -> tuple[Float64, Float64, View] | None:
-    """Where the filters see the landmarks `(v, 2)`, with covariances `(v, 2, 2)`, both in the view that they look at."""
-    found = distribution(expert.mean, layer, part, shape)
+) -> tuple[Float64, Float64, Look] | None:
+    """Where filters see the landmarks `(v, 2)`, with covariances `(v, 2, 2)`, both in pixels of their view."""
+    found = answered(expert.mean, layer, part, shape)
     if found is None:
         return None
-    weights, first, seen = found
-    points, covariance = moments(weights, first)
-    return points, layer.share * covariance + layer.size**2 * layer.spread, seen
+    points, covariance = moments(normalised(found.values, layer.sharpness), found.first)
+    return points, layer.share * covariance + layer.size**2 * layer.spread, found
 
 
-def distribution(
-    mean: Float64, layer: Filters, part: Window, shape: Float64
-) -> tuple[Float64, Float64, View] | None:
-    """Where each landmark may be: weights `(v, side, side)` that add up to 1, their first places `(v, 2)`, the view."""
-    found = answered(mean, layer, part, shape)
-    if found is None:
-        return None
-    values, first, seen = found
-    return normalised(values, layer.sharpness), first, seen
+class Look(NamedTuple):
+    """Answers of filters `(v, side, side)`, the places `(v, 2)` of the first ones in the view, and the view.
+
+    The mean shape is at `size * mean + centre` there.
+    """
+
+    values: Float32
+    first: Float64
+    view: View
+    centre: Float64
 
 
-def answered(
-    mean: Float64, layer: Filters, part: Window, shape: Float64
-) -> tuple[Float32, Float64, View] | None:
-    """Answers of the filters `(v, side, side)`, the places `(v, 2)` of the first ones, and the view."""
+def answered(mean: Float64, layer: Filters, part: Window, shape: Float64) -> Look | None:
+    """What the filters answer about the landmarks of `shape (v, 2)`; None, if it is not one."""
     from pliant.experts.patches import answers, corners_of, look_at, margin_of
 
     grid, spacing, reach = layer.grid, layer.spacing, layer.reach
-    seen = look_at(part, shape, mean, layer.size, margin_of(grid, spacing, reach))
+    placed = align(mean, shape)
+    seen = look_at(part, shape, mean, placed, layer.size, margin_of(grid, spacing, reach))
     if seen is None:
         return None
     centres = np.rint(seen.to_view(shape)).astype(np.int64)
     corners = corners_of(centres, seen.pixels.shape, grid, spacing, reach)
     values = answers(seen.pixels, corners, layer.weights, layer.offset, spacing, reach)
-    return values, np.asarray(corners + (grid - 1) * spacing // 2, dtype=np.float64), seen
+    first = np.asarray(corners + (grid - 1) * spacing // 2, dtype=np.float64)
+    centre = seen.to_view(np.array([placed.offset.real, placed.offset.imag]))
+    return Look(values, first, seen, centre)
 
 
 def normalised(values: Float32, sharpness: Floats) -> Float64:
@@ -274,22 +281,21 @@ def moments(weights: Float64, first: Float64) -> tuple[Float64, Float64]:
 
 
 def brought_together(
-    expert: LinearExpert, layer: Filters, shape: Float64, points: Float64, covariance: Float64, seen: View
+    expert: LinearExpert, layer: Filters, points: Float64, covariance: Float64, found: Look
 ) -> Float64:
     """The most likely shape `(v, 2)` of the object, given where its landmarks are seen in a view."""
     size = layer.size
-    placed = align(expert.mean, seen.to_view(shape))
-    found = placed.inverse().apply(points) - expert.mean
     # The view is turned as the mean shape is: its axes are those of the mean.
+    away = (points - found.centre) / size - expert.mean
     precision = layer.trust * np.linalg.inv(covariance / size**2 + expert.noise * np.eye(2))
     basis = expert.basis.reshape(expert.landmarks, 2, -1)
     weighted = np.einsum("vab,vbq->vaq", precision, basis)
     system = np.tensordot(basis, weighted, axes=((0, 1), (0, 1)))
     modes = np.arange(SIMILARITY, len(system))
     system[modes, modes] += 1 / expert.variances
-    parameters = np.linalg.solve(system, np.tensordot(weighted, found, axes=((0, 1), (0, 1))))
+    parameters = np.linalg.solve(system, np.tensordot(weighted, away, axes=((0, 1), (0, 1))))
     together = expert.mean + (expert.basis @ parameters).reshape(-1, 2)
-    return seen.to_image(placed.apply(together))
+    return found.view.to_image(size * together + found.centre)
 
 
 def _turn(angle: float) -> Float64:
@@ -355,7 +361,9 @@ def _tables(numbers: Mapping[str, Any], name: str) -> Sequence[Mapping[str, Any]
 def _real(table: Mapping[str, Any], name: str, least: float, most: float) -> float:
     value = table.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        raise ValueError(f"the {name} of a linear expert is {value!r:.40}, and not a number from {least} to {most}.")
+        raise ValueError(
+            f"the {name} of a linear expert is {value!r:.40}, and not a number from {least} to {most}."
+        )
     return float(value)
 
 

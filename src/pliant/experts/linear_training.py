@@ -1,8 +1,8 @@
 """Training of the linear expert: ridge regression from starts that are off, then a filter for every landmark.
 
-The images are parted into folds. What one step makes of a start, the next one learns from: it is made by weights that
-were learned without the image's fold, since weights bring the very images that they were learned from too near. The
-same answers say how far what the filters see can be trusted, and how strong ridges must be.
+The images are parted into folds. What one step makes of a start, the next one learns from: it is made by weights
+that were learned without the image's fold, since weights bring the very images that taught them too near. The same
+folds say how far what the filters see can be trusted, and how strong ridges must be.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pliant.experts.filter_training import Trial, calibrated, learn_filters
 from pliant.experts.linear import CHANNELS, Filters, LinearExpert, Step, brought_together, moved_by, sighted
 from pliant.experts.patches import Window, described, window
 from pliant.shape import ShapeModel, Similarity, align, shape_size, train_shape_model
-from pliant.threads import one_blas_thread
+from pliant.shape.facing import flipped
 
 FEWEST = 4
 """Images that an expert can be trained on, at the least."""
@@ -36,11 +36,11 @@ _FILTERS = ((80.0, 5, 3, 6), (120.0, 5, 3, 5))
 _NOISE = 0.18
 """Starts are off by as much as this, in the measure of experiments: beyond 0.15, where fits may have to begin."""
 
-_STARTS, _FEWEST_STARTS, _MOST_STARTS = 3000, 2, 16
-"""Starts to learn the regression from, and those of one image."""
+_FEWEST_STARTS, _MOST_STARTS = 2, 16
+"""Starts of one image to learn the regression from."""
 
-_FILTERED = 1500
-"""Most images that filters are learned from."""
+_FILTERED, _FEWEST_FILTERED = 1500, 300
+"""Most images that filters are learned from; fewer images have several starts, up to so many in all."""
 
 _KEPT_VARIANCE, _MOST_MODES = 0.995, 60
 _RANK = 30
@@ -65,6 +65,7 @@ def train_linear(
     samples: Iterable[tuple[Image, Floats]],
     *,
     mirror: Int32 | None = None,
+    starts: int = 3000,
     jobs: int = 1,
     seed: int = 0,
     step: Callable[[], None] = lambda: None,
@@ -77,6 +78,8 @@ def train_linear(
         Images `(h, w)` or `(h, w, 3)`, each with all its landmarks `(v, 2)`. They are read once.
     mirror
         Which landmark is which in a mirror `(v,)`, if the object is symmetric: images then count twice.
+    starts
+        How many starts the regression is learned from, about; each image has 2 to 16 of them.
     jobs
         Threads.
     seed
@@ -94,16 +97,18 @@ def train_linear(
     parts, points = _windows(samples, finest)
     images = len(parts)
     if images < FEWEST:
-        raise ValueError(f"a linear expert needs at least {FEWEST} images with landmarks, and there are {images}.")
+        raise ValueError(
+            f"a linear expert needs at least {FEWEST} images with landmarks, and there are {images}."
+        )
     if mirror is not None:
-        for part, known in zip(parts[:images], points[:images], strict=True):
+        for part, landmarks in zip(parts[:images], points[:images], strict=True):
             parts.append(Window(np.ascontiguousarray(part.grey[:, ::-1]), np.zeros(2), 1.0))
-            points.append((known * (-1, 1) + (part.grey.shape[1] - 1, 0))[mirror])
-    with one_blas_thread() if jobs == 1 else ThreadPoolExecutor(1), ThreadPoolExecutor(jobs) as pool:
+            points.append(flipped(landmarks, part.grey.shape[1])[mirror])
+    with ThreadPoolExecutor(jobs) as pool:
         truths = np.array(points)
         model = _shape_model(truths)
         rng = np.random.default_rng(seed)
-        known = _starts(parts, truths, images, model, rng)
+        known = _starts(parts, truths, images, model, starts, rng)
         expert = LinearExpert(
             mean=model.mean,
             basis=model.basis,
@@ -116,7 +121,7 @@ def train_linear(
             learned, known = _learn_step(expert, known, size, grid, spacing, pool)
             expert = replace(expert, steps=(*expert.steps, learned))
             step()
-        known = _some(known, rng)
+        known = _some(known, min(starts, _FEWEST_FILTERED), rng)
         for size, grid, spacing, reach in _FILTERS:
             layer, known = _learn_layer(expert, known, (size, grid, spacing, reach), seed, pool)
             expert = replace(expert, filters=(*expert.filters, layer))
@@ -130,7 +135,9 @@ def _windows(samples: Iterable[tuple[Image, Floats]], finest: float) -> tuple[li
     for image, landmarks in samples:
         landmarks = np.asarray(landmarks, dtype=np.float64)
         if not np.all(np.isfinite(landmarks)):
-            raise ValueError("a linear expert is trained on images with all their landmarks: fill in missing ones.")
+            raise ValueError(
+                "a linear expert is trained on images with all their landmarks: fill in missing ones."
+            )
         part = window(image, landmarks, finest)
         parts.append(Window(part.grey, np.zeros(2), 1.0))
         points.append(part.to_window(landmarks))
@@ -143,9 +150,14 @@ def _shape_model(truths: Float64) -> ShapeModel:
 
 
 def _starts(
-    parts: list[Window], truths: Float64, images: int, model: ShapeModel, rng: np.random.Generator
+    parts: list[Window],
+    truths: Float64,
+    images: int,
+    model: ShapeModel,
+    starts: int,
+    rng: np.random.Generator,
 ) -> _Known:
-    copies = int(np.clip(_STARTS // len(parts), _FEWEST_STARTS, _MOST_STARTS))
+    copies = int(np.clip(starts // len(parts), _FEWEST_STARTS, _MOST_STARTS))
     owner = np.repeat(np.arange(len(parts)), copies)
     folds = np.empty(images, dtype=np.int64)
     folds[rng.permutation(images)] = np.arange(images) % _FOLDS
@@ -178,12 +190,13 @@ def _learn_step(
 
     def one(k: int) -> Float32:
         part, shape = known.parts[known.owner[k]], known.shapes[k]
-        seen = described(part, shape, expert.mean, size, grid, spacing)
+        placed = align(expert.mean, shape)
+        seen = described(part, shape, expert.mean, placed, size, grid, spacing)
         return np.zeros(expert.landmarks * grid**2 * CHANNELS, dtype=np.float32) if seen is None else seen
 
     rows = np.array(list(pool.map(one, range(len(known.owner)))))
-    frame = align(known.shapes, np.broadcast_to(expert.mean, known.shapes.shape))
-    away = Similarity(frame.factor, np.zeros_like(frame.offset)).apply(known.truth - known.shapes)
+    placed = align(np.broadcast_to(expert.mean, known.shapes.shape), known.shapes)
+    away = placed.inverse().apply(known.truth) - placed.inverse().apply(known.shapes)
     squares = np.mean(np.sum(away**2, axis=-1), axis=-1)
     # After the first step, starts that are lost must not outweigh those that are nearly there.
     weights = 1 / (1 + squares / np.median(squares)) if expert.steps else np.ones_like(squares)
@@ -202,7 +215,7 @@ def _learn_step(
         weights=readonly(full.astype(np.float32)),
         offset=readonly((middle - centre @ full).astype(np.float32)),
     )
-    return made, replace(known, shapes=moved_by(expert.mean, expert.basis, known.shapes, expected + middle))
+    return made, replace(known, shapes=moved_by(expert.basis, known.shapes, placed, expected + middle))
 
 
 def _reduced(rows: Float32, landmarks: int) -> tuple[Float32, Float32]:
@@ -220,8 +233,10 @@ class _Split(NamedTuple):
     left_out: NDArray[np.int64]
 
 
-def _ridge(rows: Float32, goals: Float64, weights: Float64, fold: NDArray[np.int64]) -> tuple[Float64, Float64]:
-    """Coefficients `(d, q)` from rows `(k, d)` to goals `(k, q)`, and what others, learned without a fold, say of it.
+def _ridge(
+    rows: Float32, goals: Float64, weights: Float64, fold: NDArray[np.int64]
+) -> tuple[Float64, Float64]:
+    """Coefficients `(d, q)` from rows `(k, d)` to goals `(k, q)`, and what those say that do not know a row's fold.
 
     The ridge is the one that serves the first fold best. As many equations are solved as there are rows or columns,
     whichever are fewer.
@@ -238,13 +253,16 @@ def _ridge(rows: Float32, goals: Float64, weights: Float64, fold: NDArray[np.int
             left = set(fold[split.left_out].tolist())
             return _Gram.sum(one for k, one in enumerate(products) if k not in left).solved(ridge * energy)
         own = gram[np.ix_(split.rows, split.rows)]
-        return weighted[split.rows].T @ _Gram(own, aims[split.rows]).solved(ridge * energy)
+        dual = _Gram(own, aims[split.rows]).solved(ridge * energy)
+        return np.asarray(weighted[split.rows].T @ dual, dtype=np.float32)
 
     splits = [_Split(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(_FOLDS)]
     splits = [split for split in splits if len(split.left_out)]
     first = splits[0].left_out
     losses = [
-        float(np.sum(weights[first, None] * (rows[first] @ coefficients(splits[0], ridge) - goals[first]) ** 2))
+        float(
+            np.sum(weights[first, None] * (rows[first] @ coefficients(splits[0], ridge) - goals[first]) ** 2)
+        )
         for ridge in _RIDGES
     ]
     ridge = _RIDGES[int(np.argmin(losses))]
@@ -283,10 +301,10 @@ class _Gram(NamedTuple):
         return np.asarray(found, dtype=np.float32)
 
 
-def _some(known: _Known, rng: np.random.Generator) -> _Known:
+def _some(known: _Known, fewest: int, rng: np.random.Generator) -> _Known:
     """One start of each image, as many as filters are learned from; of few images, several."""
     order = rng.permutation(len(known.owner))
-    copies = max(1, 300 // len(known.parts))
+    copies = max(1, fewest // len(known.parts))
     turn = np.zeros(len(known.parts), dtype=np.int64)
     chosen = []
     for k in order:
@@ -304,7 +322,11 @@ def _some(known: _Known, rng: np.random.Generator) -> _Known:
 
 
 def _learn_layer(
-    expert: LinearExpert, known: _Known, sizes: tuple[float, int, int, int], seed: int, pool: ThreadPoolExecutor
+    expert: LinearExpert,
+    known: _Known,
+    sizes: tuple[float, int, int, int],
+    seed: int,
+    pool: ThreadPoolExecutor,
 ) -> tuple[Filters, _Known]:
     """The filters of a scale, calibrated, and the shapes after them."""
     trials = [
@@ -319,6 +341,6 @@ def _learn_layer(
         found = sighted(expert, without[trial.fold], trial.part, trial.shape)
         if found is None:
             return trial.shape
-        return brought_together(expert, without[trial.fold], trial.shape, *found)
+        return brought_together(expert, without[trial.fold], *found)
 
     return layer, replace(known, shapes=np.array(list(pool.map(one, range(len(trials))))))

@@ -1,4 +1,4 @@
-"""What a linear expert sees: directions of edges about every landmark, in a view turned and scaled as the mean shape.
+"""What a linear expert sees: directions of edges about every landmark, in a view turned as the mean shape is.
 
 All of it is made of the dense SIFT that models have. A description gathers it on a grid about each landmark, and an
 answer is the inner product of a filter with such a grid, at every pixel near the landmark.
@@ -14,10 +14,10 @@ import numpy as np
 from pliant.appearance.features import find_feature
 from pliant.appearance.interpolation import bilinear, resample
 from pliant.appearance.tones import in_range
-from pliant.appearance.view import View, unlike, view
+from pliant.appearance.view import View, too_wide, view
 from pliant.arrays import Float32, Float64, Floats, Image
 from pliant.compiled import compiled
-from pliant.shape import align, shape_size
+from pliant.shape import Similarity, shape_size
 
 _AROUND = 1.0
 """What is kept of an image on every side of the shape, in sizes of the object."""
@@ -25,12 +25,15 @@ _AROUND = 1.0
 _FINER = 2.0
 """Larger objects are shrunk to so many times the size that they are looked at in."""
 
+_SPRAWL = 4.0
+"""Landmarks that reach over more than so many times the object itself, at its own scale, are not looked at."""
+
 _FAR = 8.0
 """Values of an image, black at 0 and white at 1, are cut off here, on either side."""
 
 
 class Window(NamedTuple):
-    """The part of an image that holds the object: window pixel (x, y) shows the image at `origin + (x, y) / scale`."""
+    """The part of an image with the object: its pixel (x, y) shows the image at `origin + (x, y) / scale`."""
 
     grey: Float32
     origin: Float64
@@ -59,25 +62,30 @@ def window(image: Image, shape: Floats, finest: float) -> Window:
     return Window(clipped, low.astype(np.float64), scale)
 
 
-def look_at(part: Window, shape: Floats, mean: Floats, size: float, margin: float) -> View | None:
+def look_at(
+    part: Window, shape: Floats, mean: Floats, placed: Similarity, size: float, margin: float
+) -> View | None:
     """Channels `(h, w, 8)` around `shape (v, 2)` of a window, in which the mean shape has this size.
 
-    `margin` pixels about every landmark are as good as the landmark itself. None, if the shape is not one.
+    `placed` brings the mean shape onto the shape. `margin` pixels about every landmark are as good as the landmark
+    itself. None, if the shape is not one, or cannot be looked at.
     """
-    if unlike(mean * size, shape, part.grey):
+    enlarged, angle = float(placed.scale), float(placed.angle)
+    # As `unlike` has it, which would align the two once more.
+    sprawl = float(np.ptp(shape, axis=0).max()) <= _SPRAWL * float(np.ptp(mean, axis=0).max()) * enlarged
+    if not (enlarged > 0 and math.isfinite(angle) and sprawl) or too_wide(shape, part.grey):
         return None
-    placed = align(mean, shape)
     feature = find_feature("dsift")
-    seen = view(
-        part.grey, shape, size / float(placed.scale), margin + feature.reach, angle=float(placed.angle)
-    )
+    seen = view(part.grey, shape, size / enlarged, margin + feature.reach, angle=angle)
     return View(feature.compute(seen.pixels[:, :, 0]), seen.origin, seen.scale, seen.angle)
 
 
-def described(part: Window, shape: Floats, mean: Floats, size: float, grid: int, spacing: float) -> Float32 | None:
+def described(
+    part: Window, shape: Floats, mean: Floats, placed: Similarity, size: float, grid: int, spacing: int
+) -> Float32 | None:
     """Channels on a grid about each landmark, one after the other `(v * grid * grid * 8,)`."""
     reach = (grid - 1) / 2 * spacing
-    seen = look_at(part, shape, mean, size, reach + 1)
+    seen = look_at(part, shape, mean, placed, size, reach + 1)
     if seen is None:
         return None
     steps = np.arange(grid) * spacing - reach
@@ -90,37 +98,37 @@ def margin_of(grid: int, spacing: int, reach: int) -> float:
     return math.ceil((grid - 1) * spacing / 2) + reach + 2
 
 
-@compiled(fastmath={"contract", "reassoc"})
+@compiled(fastmath={"contract", "reassoc"}, error_model="numpy")
 def answers(channels: Any, corners: Any, filters: Any, offsets: Any, spacing: int, reach: int) -> Any:
     """Answers `(v, 2 reach + 1, 2 reach + 1)` of filters `(v, g, g, 8)` to channels `(h, w, 8)`.
 
     Landmark j's filter is laid with its first cell on every pixel from `corners[j]` on, x and y. Corners are such
     that all of it is within the channels.
     """
-    height, width, _ = channels.shape
+    width = channels.shape[1]
     count, grid = filters.shape[0], filters.shape[1]
     side = 2 * reach + 1
-    rows = channels.reshape(height, width * 8)
+    flat = channels.reshape(-1)
     out = np.empty((count, side, side), dtype=np.float32)
-    sums = np.empty(8 * side, dtype=np.float32)
-    tap = np.empty(8 * side, dtype=np.float32)
     for j in range(count):
+        f = filters[j]
         for a in range(side):
-            sums[:] = 0
-            for p in range(grid):
-                row = rows[corners[j, 1] + a + p * spacing]
-                for q in range(grid):
-                    first = (corners[j, 0] + q * spacing) * 8
-                    for b in range(side):
-                        for c in range(8):
-                            tap[8 * b + c] = filters[j, p, q, c]
-                    for t in range(8 * side):
-                        sums[t] += tap[t] * row[first + t]
             for b in range(side):
-                total = offsets[j]
-                for c in range(8):
-                    total += sums[8 * b + c]
-                out[j, a, b] = total
+                # Eight sums by name become one vector; in an array they would not.
+                s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0)
+                for p in range(grid):
+                    first = ((corners[j, 1] + a + p * spacing) * width + corners[j, 0] + b) * 8
+                    for q in range(grid):
+                        t = first + q * spacing * 8
+                        s0 += f[p, q, 0] * flat[t]
+                        s1 += f[p, q, 1] * flat[t + 1]
+                        s2 += f[p, q, 2] * flat[t + 2]
+                        s3 += f[p, q, 3] * flat[t + 3]
+                        s4 += f[p, q, 4] * flat[t + 4]
+                        s5 += f[p, q, 5] * flat[t + 5]
+                        s6 += f[p, q, 6] * flat[t + 6]
+                        s7 += f[p, q, 7] * flat[t + 7]
+                out[j, a, b] = offsets[j] + ((s0 + s1) + (s2 + s3)) + ((s4 + s5) + (s6 + s7))
     return out
 
 
