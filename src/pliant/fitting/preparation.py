@@ -15,7 +15,7 @@ from pliant.fitting.loop import Iterated, Problem
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
 from pliant.level import Level
-from pliant.motion import PiecewiseAffine
+from pliant.motion import Sparse
 
 if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
@@ -35,7 +35,7 @@ def make_kernel(
 
     if device == "reference":
         return ReferenceKernel(level, subspace, pixels)
-    if not isinstance(level.motion, PiecewiseAffine):
+    if not isinstance(level.motion, Sparse):
         # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
         return ReferenceKernel(level, subspace, pixels, np.float32)
     from pliant.kernels.cpu import cpu_kernel

@@ -5,7 +5,7 @@ A piecewise affine warp moves a pixel with three vertices, so Ji = G S, where G 
 by channel) times a barycentric weight (which does not): three products for each element of A, and seven
 for each pixel, whatever the number of shape parameters. Ji'Ji = S'(G'G)S comes from 6 x 6 blocks, one a
 triangle. The model's appearance a = abar + A c rides on the same pass, and A'Ja is linear in c: once A'JA
-is known, it needs no pixels.
+is known, it needs no pixels. In patches, a pixel moves with one vertex: what is three or six above is one or two.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _GROUP = 8
 
 @dataclass(frozen=True, eq=False)
 class CpuKernel:
-    """Systems of one piecewise affine level; `cpu_kernel` makes it, with what an algorithm needs and no more.
+    """Systems of a level with a sparse motion; `cpu_kernel` makes it, with what an algorithm needs and no more.
 
     What is None was not needed, and a System that asks for it after all gets a sentence.
     `panels` is A, `mean (V, c, 1, LANES)` and `mean_slopes (V, c, 2, LANES)` are those of abar. `mean_mean` is
@@ -275,7 +275,7 @@ def cpu_kernel(
 
 
 def basis_slopes(level: Level, jobs: int = 1) -> Float32:
-    """A'JA `(m, n, m)` of a piecewise affine level, for its model to keep."""
+    """A'JA `(m, n, m)` of a level with a sparse motion, for its model to keep."""
     subspace = restrict(level.appearance, level.channels, None)
     kernel = cpu_kernel(level, subspace, None, Needs(image=False, model=False), jobs)
     return _basis_slopes(kernel, _slopes_of_components(subspace, kernel.mesh))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 """Pixels that an object may measure in a model."""
 
-MOTION_MODELS = ("piecewise-affine", "thin-plate-spline")
+MOTION_MODELS = ("piecewise-affine", "thin-plate-spline", "patches")
 DEVICES = ("cpu", "reference")
 PRESETS = ("search", "quick", "paper")
 WAYS = ("auto", "detector", "placement", "scan", "centre", "landmarks")
