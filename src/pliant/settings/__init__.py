@@ -351,6 +351,11 @@ class Fitting(Starting):
         "alone. The model's own if not given.",
     )
     sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
+    robust: bool = setting(
+        False,
+        flag(),
+        "Weigh down what the model cannot explain, such as a hand before a face; fits take longer.",
+    )
     stopping: Stopping = field(default_factory=Stopping)
     order: Literal["exact", "first-order"] = setting(
         "exact", choice("exact", "first-order"), "How warps are composed."
