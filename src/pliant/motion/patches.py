@@ -17,8 +17,11 @@ from pliant.arrays import Float64, Floats, Int32, readonly
 from pliant.motion.frame import Frame
 from pliant.shape.procrustes import shape_size
 
-PATCH_SHARE = 0.12
+PATCH_SHARE = 0.08
 """Side of a patch as a share of the object's size."""
+
+_LEAST_REACH = 4
+"""Pixels of a patch on each side of its middle, at the least: smaller ones lose an object at coarse levels."""
 
 
 class PatchFrame(Frame):
@@ -102,8 +105,8 @@ class Patches:
 
 
 def patch_reach(vertices: Floats) -> int:
-    """Pixels of a patch on each side of its middle, for a mean shape `(v, 2)`: at least one."""
-    return max(1, round(PATCH_SHARE * float(shape_size(vertices)) / 2))
+    """Pixels of a patch on each side of its middle, for a mean shape `(v, 2)`."""
+    return max(_LEAST_REACH, round(PATCH_SHARE * float(shape_size(vertices)) / 2))
 
 
 def build_patches(vertices: Floats, triangles: Int32) -> PatchFrame:
