@@ -90,6 +90,11 @@ class TestPlans:
             (0.25, (12, 8)),
             (0.5, (24, 16)),
         }
+        assert Counter(trial.training.motion for trial in trials) == {"piecewise-affine": 8, "patches": 8}
+        assert all(
+            trial.label.endswith(", patches") == (trial.training.motion == "patches") for trial in trials
+        )
+        assert len({trial.label for trial in trials}) == len(trials)
 
     def test_objects_have_folds_that_are_counted_together(self):
         trials = objects.plan(objects.Settings(train=("a/chest", "a/wings"), folds=3))

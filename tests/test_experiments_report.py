@@ -350,7 +350,7 @@ class TestCommand:
             "experiment", "transfer", "--train", world / "train", world / "test", "--test", world / "test",
             world / "train", "-o", tmp_path / "x", "--dry-run",
         )  # fmt: skip
-        assert said.out == "transfer: would fit 8 trials of 1 model, 3 starts an image\n"
+        assert said.out == "transfer: would fit 16 trials of 2 models, 3 starts an image\n"
         assert not (tmp_path / "x").exists()
 
     def test_a_test_folder_without_landmarks(self, world, command, tmp_path):

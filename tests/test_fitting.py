@@ -164,8 +164,8 @@ class TestRecovery:
                 assert drawn.shape[:2] == image.shape
 
     @pytest.mark.parametrize("order", ["exact", "first-order"])
-    @pytest.mark.parametrize("motion", ["piecewise-affine", "thin-plate-spline"])
-    def test_both_motions_and_both_orders(self, dataset, order, motion):
+    @pytest.mark.parametrize("motion", ["piecewise-affine", "thin-plate-spline", "patches"])
+    def test_all_motions_and_both_orders(self, dataset, order, motion):
         model = pliant.train(
             dataset,
             size=40,

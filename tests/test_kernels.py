@@ -20,7 +20,7 @@ from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel, bilinear
 from pliant.kernels.system import Needs, System
 from pliant.level import Level
-from pliant.motion import PiecewiseAffine, build_frame, delaunay
+from pliant.motion import build_motion, delaunay, margin_around
 from pliant.pca import PCA
 from pliant.shape import ShapeModel
 from pliant.shape.pdm import similarity_vectors
@@ -125,10 +125,11 @@ def test_a_kernel_that_was_made_for_less_says_so(model, dataset, sampling):
 
 
 def random_level(
-    rng: np.random.Generator, vertices: int, channels: int, modes: int, shape_modes: int
+    rng: np.random.Generator, vertices: int, channels: int, modes: int, shape_modes: int, motion: str
 ) -> Level:
     """A level with a random mesh and random orthonormal bases, of any number of channels and modes."""
     mean = rng.uniform(2, 30, (vertices, 2))
+    mean += margin_around(motion, mean) - mean.min(axis=0)
     shape = ShapeModel(
         mean=mean,
         basis=np.linalg.qr(np.c_[similarity_vectors(mean), rng.normal(size=(2 * vertices, shape_modes))])[0],
@@ -136,8 +137,8 @@ def random_level(
         total_variance=10.0,
         rank=20,
     )
-    motion = PiecewiseAffine(build_frame(mean, delaunay(mean)))
-    values = len(motion.frame.pixels) * channels
+    moving = build_motion(motion, mean, delaunay(mean))
+    values = len(moving.frame.pixels) * channels
     appearance = PCA(
         mean=rng.normal(size=values).astype(np.float32),
         components=np.linalg.qr(rng.normal(size=(values, modes)))[0].T.astype(np.float32).copy(),
@@ -145,7 +146,7 @@ def random_level(
         total_variance=20.0,
         rank=50,
     )
-    return Level(1.0, shape, motion, "none", channels, appearance)
+    return Level(1.0, shape, moving, "none", channels, appearance)
 
 
 @given(
@@ -157,11 +158,14 @@ def random_level(
     share=some.sampled_from([None, 0.1, 0.6]),
     appearance=some.booleans(),
     jobs=some.sampled_from([1, 3]),
+    motion=some.sampled_from(["piecewise-affine", "patches"]),
 )
-@settings(max_examples=25, deadline=None)
-def test_kernels_agree_on_any_mesh(seed, vertices, channels, modes, shape_modes, share, appearance, jobs):
+@settings(max_examples=40, deadline=None)
+def test_kernels_agree_on_any_mesh_and_patches(
+    seed, vertices, channels, modes, shape_modes, share, appearance, jobs, motion
+):
     rng = np.random.default_rng(seed)
-    level = random_level(rng, vertices, channels, modes, shape_modes)
+    level = random_level(rng, vertices, channels, modes, shape_modes, motion)
     pixels = None
     if share is not None:
         chosen = rng.random(len(level.motion.frame.pixels)) < share
@@ -231,6 +235,16 @@ def test_every_pixel_has_one_lane_in_a_panel_of_its_triangle(model):
         weights = np.moveaxis(layout.weights, 1, -1)
         assert_allclose(weights[layout.own >= 0].sum(axis=1), 1, atol=1e-5)
         assert not weights[layout.own < 0].any()
+
+
+def test_every_pixel_of_a_patch_has_one_lane_in_a_panel_of_its_landmark():
+    motion = random_level(np.random.default_rng(0), 7, 2, 3, 2, "patches").motion
+    for pixels in (np.arange(len(motion.frame.pixels), dtype=np.int32), motion.frame.sample(0.2)):
+        layout = make_layout(motion, pixels)
+        assert sorted(layout.own[layout.own >= 0]) == list(range(len(pixels)))
+        landmark = np.repeat(layout.corners[:, 0], np.diff(layout.starts))
+        for own, moved_by in zip(layout.own, landmark, strict=True):
+            assert np.all(motion.frame.vertex_of_pixel[pixels[own[own >= 0]]] == moved_by)
 
 
 def test_a_batch_equals_its_items(model, dataset):

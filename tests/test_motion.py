@@ -6,12 +6,16 @@ from numpy.testing import assert_allclose
 
 from pliant.motion import (
     MOTIONS,
+    PiecewiseAffine,
     build_frame,
+    build_motion,
+    build_patches,
     checked_triangles,
     compose,
     delaunay,
     invert,
     jacobian,
+    margin_around,
     rasterise,
 )
 from pliant.shape import SIMILARITY, ShapeModel, train_shape_model
@@ -32,8 +36,14 @@ def make_model(seed: int = 0, landmarks: int = 14, modes: int = 4) -> ShapeModel
 
 @pytest.fixture(params=sorted(MOTIONS))
 def warp(request):
+    return make_warp(request.param)
+
+
+def make_warp(name: str):
+    """A motion of this name and its shape model."""
     model = make_model()
-    return MOTIONS[request.param](build_frame(model.mean, delaunay(model.mean))), model
+    model = model.shifted(margin_around(name, model.mean) - model.mean.min(axis=0))
+    return build_motion(name, model.mean, delaunay(model.mean)), model
 
 
 def small(model: ShapeModel, seed: int, size: float) -> np.ndarray:
@@ -46,7 +56,7 @@ class TestFrame:
     def test_every_pixel_lies_in_its_triangle_and_triangles_follow_each_other(self):
         model = make_model()
         frame = build_frame(model.mean, delaunay(model.mean))
-        weights = MOTIONS["piecewise-affine"](frame).weights
+        weights = PiecewiseAffine(frame).weights
         assert weights.min() > -1e-8
         assert np.all(np.diff(frame.triangle_of_pixel) >= 0)
         assert len(np.unique(frame.pixels, axis=0)) == len(frame.pixels)
@@ -125,11 +135,13 @@ class TestWarp:
     def test_the_warp_is_the_matrix_times_the_shape(self, warp):
         motion, model = warp
         shape = model.instance(small(model, 1, 5))
-        assert_allclose(motion.positions(shape), motion.matrix() @ shape, atol=1e-9)
+        moved = motion.frame.pixels + motion.matrix() @ (shape - model.mean)
+        assert_allclose(motion.positions(shape), moved, atol=1e-8)
         assert_allclose(motion.matrix().sum(axis=1), 1, atol=1e-8)
 
-    def test_affine_maps_are_reproduced(self, warp):
-        motion, model = warp
+    @pytest.mark.parametrize("name", ["piecewise-affine", "thin-plate-spline"])
+    def test_affine_maps_are_reproduced(self, name):
+        motion, model = make_warp(name)
         matrix, shift = np.array([[1.1, 0.2], [-0.3, 0.9]]), np.array([5.0, -2])
         assert_allclose(
             motion.positions(model.mean @ matrix.T + shift), motion.frame.pixels @ matrix.T + shift, atol=1e-7
@@ -199,9 +211,10 @@ class TestComposition:
             exact = motion.at_vertices(motion.onto_vertices(model.instance(d)), model.instance(d))
             assert np.abs(exact - model.mean).max() <= np.abs(first - model.mean).max()
 
-    def test_first_order_errs_in_the_second_order(self, warp):
+    @pytest.mark.parametrize("name", ["piecewise-affine", "thin-plate-spline"])
+    def test_first_order_errs_in_the_second_order(self, name):
         """Halving the increment quarters the difference between exact and first-order composition."""
-        motion, model = warp
+        motion, model = make_warp(name)
         p, d = small(model, 8, 4), small(model, 9, 1)
 
         def gap(scale: float) -> float:
@@ -210,6 +223,45 @@ class TestComposition:
             return float(np.abs(exact - added).max())
 
         assert 3.0 < gap(1) / gap(0.5) < 5.0
+
+
+class TestPatches:
+    def test_every_landmark_has_a_square_of_its_own(self):
+        motion, model = make_warp("patches")
+        frame = motion.frame
+        assert frame.side % 2 == 1
+        assert frame.side > 1
+        squares = frame.pixels.reshape(model.landmarks, frame.side, frame.side, 2)
+        assert np.all(np.diff(squares[..., 0], axis=2) == 1)
+        assert np.all(np.diff(squares[..., 1], axis=1) == 1)
+        assert np.abs(squares.mean(axis=(1, 2)) - model.mean).max() <= 0.5
+        assert frame.pixels.min() >= 0
+        assert np.all(frame.pixels.max(axis=0) < frame.shape[::-1])
+
+    def test_patches_that_overlap_repeat_pixels_and_differences_stay_in_a_patch(self):
+        crowded = np.array([[20.0, 20], [23, 20], [20, 23], [60, 60]])
+        frame = build_patches(crowded, delaunay(crowded))
+        assert len(np.unique(frame.pixels, axis=0)) < len(frame.pixels)
+        own = frame.vertex_of_pixel
+        neighbours, _ = frame.stencil
+        assert np.all(own[neighbours] == own)
+        # A ramp of its own in every patch: its slope is seen up to the border, and nothing of the others.
+        x, y = frame.pixels.T
+        slopes = frame.gradient((100.0 * own + (own + 1) * x - 2 * own * y)[:, None])[..., 0]
+        assert_allclose(slopes, [own + 1, -2 * own], atol=1e-4)
+
+    def test_patches_move_with_their_landmarks_and_do_not_deform(self):
+        motion, model = make_warp("patches")
+        shape = model.instance(small(model, 1, 5))
+        moved = motion.positions(shape) - motion.frame.pixels
+        assert_allclose(moved, (shape - model.mean)[motion.frame.vertex_of_pixel], atol=1e-9)
+
+    def test_composition_is_exactly_addition(self):
+        motion, model = make_warp("patches")
+        p, d = small(model, 8, 4), small(model, 9, 3)
+        assert_allclose(compose(motion, model, p, d), p + d, atol=1e-8)
+        assert_allclose(compose(motion, model, p, d, invert_increment=True), p - d, atol=1e-8)
+        assert_allclose(invert(motion, model, d), -d, atol=1e-8)
 
 
 class TestTriangulation:

@@ -221,7 +221,7 @@ class TestInvalidInput:
         ("settings", "sentence"),
         [
             ({"features": "sift"}, "no feature 'sift'. Did you mean 'dsift'"),
-            ({"motion": "rigid"}, "motion=rigid: it must be piecewise-affine or"),
+            ({"motion": "rigid"}, "motion=rigid: it must be piecewise-affine, thin-plate-spline or patches"),
             ({"scales": (1.0, 0.5)}, "rise from coarse to fine"),
             ({"scales": (2.0,)}, "it must be scales from coarse to fine"),
             ({"size": 2}, "from 8 to 2000"),

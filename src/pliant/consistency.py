@@ -16,7 +16,7 @@ import numpy as np
 from pliant.appearance import texture
 from pliant.arrays import Floats
 from pliant.level import Level
-from pliant.motion import Frame
+from pliant.motion import Frame, PatchFrame
 from pliant.motion.frame import MARGIN, barycentric_maps
 from pliant.motion.triangulation import flat_triangles
 from pliant.pca import PCA
@@ -44,14 +44,14 @@ _MOST_CELLS, _CELL = 2**14, 4
 
 
 def checked_frame(frame: Frame) -> Frame:
-    """A frame whose vertices are the corner of a picture, and whose pixels lie in their triangles."""
+    """A frame whose vertices are the corner of a picture, and whose pixels lie in their triangles or patches."""
     vertices, triangles, pixels, first = frame.vertices, frame.triangles, frame.pixels, frame.first_pixel
     _require(len(vertices) >= 3 and len(triangles) > 0 and len(pixels) > 0, "a frame is empty")
     _require(_finite(vertices), "a frame has vertices that are not finite numbers")
     low, size = vertices.min(axis=0), float(shape_size(vertices))
     _require(
         size <= LARGEST_SIZE * (1 + _ROUNDING)
-        and bool(np.all(np.abs(low - MARGIN) < _ROUNDING * LARGEST_SIZE)),
+        and bool(np.all(np.abs(low - MARGIN - frame.reach) < _ROUNDING * LARGEST_SIZE)),
         "a frame's vertices lie far away",
     )
     used = np.zeros(len(vertices), dtype=bool)
@@ -61,20 +61,33 @@ def checked_frame(frame: Frame) -> Frame:
     _require(bool(used.all()), "a frame has vertices that no triangle reaches")
     _require(not flat_triangles(vertices, triangles).any(), "a frame has degenerate triangles")
     counts = first[1:].astype(np.int64) - first[:-1]
-    inside = (
-        len(counts) == len(triangles) and first[0] == 0 and first[-1] == len(pixels) and counts.min() >= 0
-    )
+    runs = len(vertices) if isinstance(frame, PatchFrame) else len(triangles)
+    inside = len(counts) == runs and first[0] == 0 and first[-1] == len(pixels) and counts.min() >= 0
     _require(bool(inside), "a frame's pixels or triangles point outside of it")
     # Before anything is made of them that has one entry for each place between them.
     height, width = frame.shape
     inside = pixels.min() >= 0 and np.all(pixels.max(axis=0) < (width, height))
     _require(bool(inside), "a frame's pixels or triangles point outside of it")
+    if isinstance(frame, PatchFrame):
+        _check_patches(frame)
+        return frame
     maps = np.repeat(barycentric_maps(vertices, triangles), counts, axis=0)
     weights = np.einsum("fkd,fd->fk", maps[:, :, :2], pixels) + maps[:, :, 2]
     _require(bool(weights.min() > -1e-4), "a frame has pixels outside of their triangles")
     places = pixels[:, 1].astype(np.int64) * width + pixels[:, 0]
     _require(len(np.unique(places)) == len(places), "a frame has the same pixel twice")
     return frame
+
+
+def _check_patches(frame: PatchFrame) -> None:
+    side, reach = frame.side, frame.reach
+    square = side % 2 == 1 and bool(np.all(np.diff(frame.first_pixel) == side**2))
+    _require(square, "a frame has patches that are no squares")
+    y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    offsets = np.stack([x, y], axis=-1).reshape(-1, 2)
+    middles = frame.pixels.reshape(-1, side**2, 2) - offsets
+    away = np.abs(middles - frame.vertices[:, None])
+    _require(bool(away.max() < 0.5 + _ROUNDING), "a frame has pixels outside of their patches")
 
 
 def check_model(model: Model) -> None:

@@ -15,7 +15,7 @@ from pliant.appearance.texture import Texture
 from pliant.consistency import checked_frame
 from pliant.container import read_container, write_container
 from pliant.level import Level
-from pliant.motion import MOTIONS, Frame
+from pliant.motion import MOTIONS, Frame, motion_of
 from pliant.pca import PCA
 from pliant.settings import Training
 from pliant.shape import SIMILARITY, ShapeModel
@@ -133,7 +133,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     levels = tuple(_level(arrays, number, level) for number, level in enumerate(numbers["levels"]))
     if not levels:
         raise ValueError("it has no levels")
-    drawn = checked_frame(_frame(arrays, "texture.frame"))
+    drawn = checked_frame(_frame(arrays, "texture.frame", Frame))
     channels = operator.index(numbers["texture"]["channels"])
     pca = _pca(arrays, "texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     settings, provenance = numbers["settings"], numbers["provenance"]
@@ -155,7 +155,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
 
 def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, Any]) -> Level:
     prefix = f"levels.{number}"
-    mesh = checked_frame(_frame(arrays, f"{prefix}.frame"))
+    mesh = checked_frame(_frame(arrays, f"{prefix}.frame", MOTIONS[level["motion"]]))
     eigenvalues = _expect(arrays, f"{prefix}.shape.eigenvalues", np.float64, None)
     parameters = SIMILARITY + len(eigenvalues)
     shape = ShapeModel(
@@ -167,7 +167,7 @@ def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, 
     )
     channels = operator.index(level["channels"])
     appearance = _pca(arrays, f"{prefix}.appearance", len(mesh.pixels) * channels, level["appearance"])
-    motion = MOTIONS[level["motion"]](mesh)
+    motion = motion_of(level["motion"], mesh)
     # Files that are older than colour and turned views have neither.
     colour, upright = _flag(level, "colour"), _flag(level, "upright")
     whole = Level(
@@ -193,8 +193,8 @@ def _object_filter(
     )
 
 
-def _frame(arrays: Mapping[str, NDArray[Any]], prefix: str) -> Frame:
-    return Frame(
+def _frame(arrays: Mapping[str, NDArray[Any]], prefix: str, kind: type[Frame]) -> Frame:
+    return kind(
         vertices=_expect(arrays, f"{prefix}.vertices", np.float64, None, 2),
         triangles=_expect(arrays, f"{prefix}.triangles", np.int32, None, 3),
         pixels=_expect(arrays, f"{prefix}.pixels", np.int32, None, 2),

@@ -152,9 +152,13 @@ def mutant(seed: int, content: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def files(dataset, tmp_path_factory) -> list[bytes]:
-    """Small models of either motion, with everything that a file can have."""
+    """Small models of every motion, with everything that a file can have."""
     folder, contents = tmp_path_factory.mktemp("valid"), []
-    for motion, features in (("piecewise-affine", "igo"), ("thin-plate-spline", "intensity")):
+    for motion, features in (
+        ("piecewise-affine", "igo"),
+        ("thin-plate-spline", "intensity"),
+        ("patches", "igo"),
+    ):
         model = pliant.train(
             dataset[:8],
             size=14,

@@ -35,6 +35,11 @@ class Subspace(Concise):
         """A'abar `(m,)`"""
         return np.asarray(self.basis @ self.mean, dtype=np.float64)
 
+    @property
+    def shrinkage(self) -> Float64:
+        """What is believed of the coordinates A'(i - abar) `(m,)`: their variance, over that and the noise."""
+        return np.asarray(self.variances / np.maximum(self.variances + self.noise, 1e-12))
+
     def model_parameters(self, coordinates: Floats) -> Float64:
         """Appearance parameters `(..., m)` of the model, with the same appearance on these pixels."""
         if self.to_model is None:

@@ -17,8 +17,7 @@ from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Sample
 from pliant.data.validation import Validated
 from pliant.kernels.mesh_loops import warp
-from pliant.motion import MOTIONS, Motion, PiecewiseAffine, build_frame
-from pliant.motion.frame import MARGIN
+from pliant.motion import Motion, PiecewiseAffine, build_motion, margin_around
 from pliant.shape import ShapeModel
 
 
@@ -58,7 +57,8 @@ class Sampling:
         for blank in self.blanks:
             scale = scale_to_frame(blank.shape.mean, points)
             angle = angle_to_frame(blank.shape.mean, points) if self.upright else 0.0
-            seen = feature_view(image, points, scale, blank.feature, colour=self.colour, angle=angle)
+            reach, feature = blank.motion.frame.reach, blank.feature
+            seen = feature_view(image, points, scale, feature, reach, colour=self.colour, angle=angle)
             vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
         vectors.append(sample_texture(image, points, self.drawn, self.channels))
         return vectors
@@ -67,15 +67,15 @@ class Sampling:
 def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str, feature: Feature) -> Blank:
     """The level's shape model, moved to where its mean is the mesh of its frame."""
     shape = shape.scaled(scale)
-    shape = shape.shifted(MARGIN - shape.mean.min(axis=0))
-    frame = build_frame(shape.mean, mesh)
-    if not len(frame.pixels):
+    shape = shape.shifted(margin_around(motion, shape.mean) - shape.mean.min(axis=0))
+    moving = build_motion(motion, shape.mean, mesh)
+    if not len(moving.frame.pixels):
         width, height = np.ptp(shape.mean, axis=0)
         raise ValueError(
             f"at scale {scale:g} the mean shape is {width:.2g} x {height:.2g} pixels, and covers none: give a "
             "larger size or scale; if the samples were mirrored by pairs, these do not fit the landmarks."
         )
-    return Blank(scale, shape, MOTIONS[motion](frame), feature)
+    return Blank(scale, shape, moving, feature)
 
 
 def all_vectors(sampling: Sampling, valid: Validated, workers: int) -> Iterator[list[Float32]]:

@@ -29,11 +29,12 @@ def plan(settings: Settings) -> list[Trial]:
             fitting,
             sets=settings.sets(sources=(folder,), folds=settings.folds, fold=fold),
             test=(folder,),
+            training=training,
             group=group_of(folder),
         )
         for folder in settings.train
         for fold in range(settings.folds)
-        for label, name, fitting in transfer.ways(settings)
+        for label, name, fitting, training in transfer.ways(settings)
     ]
 
 

@@ -24,27 +24,33 @@ from pliant.experiments.trial import Trial
 from pliant.metrics import summarise
 from pliant.plots import plot_ced
 from pliant.plots.errors import round_limit
-from pliant.settings import Fitting
+from pliant.settings import Fitting, Training
 
 TITLE = "Other sets"
 
 
 @dataclass(frozen=True)
 class Settings(Shared):
-    """Each algorithm is tried quickly (25 % of the pixels, half of the iterations) and thoroughly (50 %, all)."""
+    """Each algorithm is tried quickly (25 % of the pixels, half of the iterations) and thoroughly (50 %, all).
+
+    `motions` are tried beside the one that models are trained with.
+    """
 
     algorithms: tuple[str, ...] = ("ssd-asy-gn-sch", "po-asy-gn")
+    motions: tuple[str, ...] = ("patches",)
 
 
-def ways(settings: Settings) -> list[tuple[str, str, Fitting]]:
-    """The two settings of the paper for each algorithm: label, algorithm, and how it is fitted."""
-    most = settings.iterations
+def ways(settings: Settings) -> list[tuple[str, str, Fitting, Training]]:
+    """The paper's two settings for each motion and algorithm: label, algorithm, how it is fitted and trained."""
+    most, own = settings.iterations, settings.training.motion
     return [
         (
-            f"{name}, {sampling:.0%}, {sum(iterations)} iterations",
+            f"{name}, {sampling:.0%}, {sum(iterations)} iterations{'' if motion == own else f', {motion}'}",
             name,
             settings.fitting.changed(sampling=sampling, iterations=iterations),
+            settings.training.changed(motion=motion),
         )
+        for motion in dict.fromkeys((own, *settings.motions))
         for name in settings.algorithms
         for sampling, iterations in ((0.25, halved(most)), (0.5, most))
     ]
@@ -57,10 +63,11 @@ def plan(settings: Settings) -> list[Trial]:
             name,
             fitting,
             test=(test,),
+            training=training,
             group=short_name(test),
         )
         for test in settings.test
-        for label, name, fitting in ways(settings)
+        for label, name, fitting, training in ways(settings)
     ]
 
 

@@ -96,7 +96,14 @@ class Fitter:
         subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
         weights = weights_of(self.algorithm, level, subspace)
         kernel = make_kernel(
-            self.settings.device, level, subspace, pixels, self.algorithm, weights, self.jobs
+            self.settings.device,
+            level,
+            subspace,
+            pixels,
+            self.algorithm,
+            weights,
+            self.jobs,
+            robust=self.settings.robust,
         )
         stopping, order = self.settings.stopping, self.settings.order
         problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)

@@ -15,7 +15,7 @@ from pliant.fitting.loop import Iterated, Problem
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
 from pliant.level import Level
-from pliant.motion import PiecewiseAffine
+from pliant.motion import Sparse
 
 if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
@@ -29,18 +29,21 @@ def make_kernel(
     algorithm: Algorithm,
     weights: Weights,
     jobs: int,
+    *,
+    robust: bool = False,
 ) -> Kernel:
-    """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64."""
+    """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64; either may be `robust`."""
     from pliant.kernels.reference import ReferenceKernel
 
     if device == "reference":
-        return ReferenceKernel(level, subspace, pixels)
-    if not isinstance(level.motion, PiecewiseAffine):
+        return ReferenceKernel(level, subspace, pixels, robust=robust)
+    if not isinstance(level.motion, Sparse):
         # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
-        return ReferenceKernel(level, subspace, pixels, np.float32)
+        return ReferenceKernel(level, subspace, pixels, np.float32, robust)
     from pliant.kernels.cpu import cpu_kernel
 
-    return suited(cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs), algorithm, weights)
+    needs = needs_of(algorithm, weights)
+    return suited(cpu_kernel(level, subspace, pixels, needs, jobs, robust=robust), algorithm, weights)
 
 
 def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:

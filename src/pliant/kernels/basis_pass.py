@@ -1,12 +1,13 @@
 """The passes over the appearance basis A: compiled, at the speed of memory.
 
-A is stored in panels of a few vectors of pixels of one triangle each. In a panel it lies component by component,
-then vector by vector, channel by channel, lane by lane, so that a pass reads memory in one run from its first
-byte to its last. That, and loads that do not straddle cache lines, is what makes a pass as fast as a plain sum.
-The inner loop is written in LLVM's vectors, because no loop of scalars was compiled to it.
+A is stored in panels of a few vectors of pixels of one triangle or patch each. In a panel it lies component by
+component, then vector by vector, channel by channel, lane by lane, so that a pass reads memory in one run from its
+first byte to its last. That, and loads that do not straddle cache lines, is what makes a pass as fast as a plain
+sum. The inner loop is written in LLVM's vectors, because no loop of scalars was compiled to it.
 
 A pass goes over the panels `span[0]` to `span[1]` of A, for b images. `S (b, V, c, k, LANES)` is what A is
-multiplied with, for V vectors of pixels and k fields; `W (V, 3, LANES)` are barycentric weights. With coefficients
+multiplied with, for V vectors of pixels and k fields; `W (V, 3, LANES)` are barycentric weights. A patch has one
+vertex instead of three (`corners (., 1)`), whose weight is one and is not looked at. With coefficients
 `c (b, m)`, A c is added to `a (b, V, c, LANES)` on the way; if they have no columns, nothing is. `channels` is a
 tuple with an entry for each channel: only its length counts, which is a part of its type, and so known when a pass
 is compiled. (A closure over the number would do too; but cached ones failed where threads were the first to call.)
@@ -151,6 +152,9 @@ _slope_sums_and_appearance = _triangle_sums(1, 3, ((0, 0), (0, 1)), ((0, 2),), a
 _value_sums = _triangle_sums(1, 1, (), ((0, 0),))
 _value_sums_and_appearance = _triangle_sums(1, 1, (), ((0, 0),), appearance=True)
 _moving_sums = _triangle_sums(2, 1, ((0, 0), (1, 0)))
+_patch_sums = _triangle_sums(1, 3, (), ((0, 0), (0, 1), (0, 2)))
+_patch_sums_and_appearance = _triangle_sums(1, 3, (), ((0, 0), (0, 1), (0, 2)), appearance=True)
+_moving_patch_sums = _triangle_sums(2, 1, (), ((0, 0), (1, 0)))
 
 
 @compiled(fastmath=True)
@@ -158,7 +162,7 @@ def pass_with_slopes(
     A: Any, starts: Any, corners: Any, W: Any, S: Any, c: Any, a: Any, G: Any, E: Any, span: Any, channels: Any
 ) -> None:  # fmt: skip
     """From slopes along x and y and values e in S, A'G is added to `G (b, 2v, m)` and A'e to `E (b, m)`."""
-    modes, vector = E.shape[1], len(channels) * LANES
+    modes, vector, count = E.shape[1], len(channels) * LANES, corners.shape[1]
     sums = np.zeros(7, dtype=np.float32)
     for number in range(span[0], span[1]):
         start, stop = starts[number], starts[number + 1]
@@ -171,13 +175,20 @@ def pass_with_slopes(
                 own = panel[mode * size :]
                 if c.shape[1]:
                     modelled = a[b, start:stop].reshape(-1)
-                    _slope_sums_and_appearance(
-                        own, fields, weights, sums, stop - start, c[b, mode], modelled, channels
-                    )
+                    if count == 1:
+                        _patch_sums_and_appearance(
+                            own, fields, weights, sums, stop - start, c[b, mode], modelled, channels
+                        )
+                    else:
+                        _slope_sums_and_appearance(
+                            own, fields, weights, sums, stop - start, c[b, mode], modelled, channels
+                        )
+                elif count == 1:
+                    _patch_sums(own, fields, weights, sums, stop - start, np.float32(0), own, channels)
                 else:
                     _slope_sums(own, fields, weights, sums, stop - start, np.float32(0), own, channels)
                 _add_at_corners(G[b], corners[number], mode, sums)
-                E[b, mode] += sums[6]
+                E[b, mode] += sums[2 * count]
 
 
 @compiled(fastmath=True)
@@ -219,13 +230,17 @@ def pass_over_slopes(
             field = S[b, start:stop].reshape(-1)
             for mode in range(modes):
                 own = panel[mode * size :]
-                _moving_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
+                if corners.shape[1] == 1:
+                    _moving_patch_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
+                else:
+                    _moving_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
                 _add_at_corners(G[b], corners[number], mode, sums)
 
 
 @compiled(inline="always")
 def _add_at_corners(G: Any, corners: Any, mode: Any, sums: Any) -> None:
-    """Sums along x and then y, for three corners each, are added to their rows of `G (2v, m)`, in float64."""
-    for corner in range(3):
+    """Sums along x and then y, for three corners or one, are added to their rows of `G (2v, m)`, in float64."""
+    count = len(corners)
+    for corner in range(count):
         G[2 * corners[corner], mode] += sums[corner]
-        G[2 * corners[corner] + 1, mode] += sums[3 + corner]
+        G[2 * corners[corner] + 1, mode] += sums[count + corner]

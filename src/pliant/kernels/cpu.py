@@ -5,7 +5,7 @@ A piecewise affine warp moves a pixel with three vertices, so Ji = G S, where G 
 by channel) times a barycentric weight (which does not): three products for each element of A, and seven
 for each pixel, whatever the number of shape parameters. Ji'Ji = S'(G'G)S comes from 6 x 6 blocks, one a
 triangle. The model's appearance a = abar + A c rides on the same pass, and A'Ja is linear in c: once A'JA
-is known, it needs no pixels.
+is known, it needs no pixels. In patches, a pixel moves with one vertex: what is three or six above is one or two.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pliant.kernels import mesh_loops
 from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes, pass_with_values
 from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
+from pliant.kernels.robust import ROUNDS, centred, roots_in, weigh_down
 from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
 from pliant.threads import shared_pool
@@ -34,13 +35,14 @@ _GROUP = 8
 
 @dataclass(frozen=True, eq=False)
 class CpuKernel:
-    """Systems of one piecewise affine level; `cpu_kernel` makes it, with what an algorithm needs and no more.
+    """Systems of a level with a sparse motion; `cpu_kernel` makes it, with what an algorithm needs and no more.
 
     What is None was not needed, and a System that asks for it after all gets a sentence.
     `panels` is A, `mean (V, c, 1, LANES)` and `mean_slopes (V, c, 2, LANES)` are those of abar. `mean_mean` is
     Jabar'Jabar `(n, n)`, `basis_mean` is A'Jabar `(m, n)`, and `basis_basis` is A'JA `(m, n, m)`, the last index
     being the component that moves. `slope_rows (m, V c 2 LANES)` are the slopes of A, where some pixels are
     chosen and their neighbours are not; `slope_panels` are slopes of A to pass over. `jobs` threads share a pass.
+    With `centred_mean (V, c, 1, LANES)`, what does not agree with the model is weighted down: kernels/robust.py.
     """
 
     mesh: Mesh
@@ -54,6 +56,7 @@ class CpuKernel:
     slope_rows: Float32 | None = None
     slope_panels: Float32 | None = None
     jobs: int = 1
+    centred_mean: Float32 | None = None
 
     def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
         """The System of images `(h, w, c)` with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
@@ -72,10 +75,11 @@ class CpuKernel:
 
     def residual(self, image: Float32, shape: Floats) -> Float32:
         """The block e = i - abar `(V, c, 1, LANES)`."""
-        out: Float32 = self.mesh.blocks(1, 1)[0]
-        mesh = self.mesh
-        mesh_loops.residuals(mesh.warped(image, shape), mesh.own, self.mean, out, 0, mesh.channels)
-        return out
+        out, mesh = self.mesh.blocks(1, 1), self.mesh
+        mesh_loops.residuals(mesh.warped(image, shape), mesh.own, self.mean, out[0], 0, mesh.channels)
+        if self.centred_mean is not None:
+            self._weigh_down(out, None)
+        return np.asarray(out[0])
 
     def combined(self, coefficients: Floats) -> Float32:
         """A times coefficients `(b, m)`, as blocks `(b, V, c, LANES)`."""
@@ -96,6 +100,8 @@ class CpuKernel:
             mesh_loops.residuals(values, mesh.own, self.mean, out, last, mesh.channels)
             if needs.image:
                 mesh_loops.slopes(values, mesh.neighbours, mesh.steps, out, mesh.channels)
+        if self.centred_mean is not None:
+            self._weigh_down(seen, c if needs.appearance else None)
         modelled = self._room_for_appearance(batch, needs)
         AG, Ae = self._pass(seen, c, modelled)
         # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
@@ -156,6 +162,31 @@ class CpuKernel:
         return replace(
             system, image_curvature=bent(image), model_curvature=bent(model), basis_curvature=moving
         )
+
+    def _weigh_down(self, seen: Float32, c: Floats | None) -> None:
+        """Weigh down what is seen `(b, V, c, k, LANES)` where c `(b, m)`, the best if None, does not agree."""
+        starts, last = self.mesh.layout.starts, seen.shape[3] - 1
+        values = aligned(seen[:, :, :, last:])
+        explained = self.combined(self._best(values) if c is None else c)
+        roots = self._roots(values, explained)
+        for _ in range(ROUNDS - 1 if c is None else 0):
+            filled = aligned(values)
+            for some in zip(filled, explained, roots, strict=True):
+                weigh_down(*some, starts, 0)
+            explained = self.combined(self._best(filled))
+            roots = self._roots(values, explained)
+        for some in zip(seen, explained, roots, strict=True):
+            weigh_down(*some, starts, last)
+
+    def _best(self, values: Float32) -> Float64:
+        """The likeliest appearance `(b, m)` for values e = i - abar `(b, V, c, 1, LANES)`."""
+        nothing = empty(0, *self.mean.shape[:2], LANES)
+        return self._pass(values, np.zeros((len(values), 0)), nothing)[1] * self.subspace.shrinkage
+
+    def _roots(self, values: Float32, explained: Float32) -> list[Float64]:
+        """√w of all panels, for each of a few images."""
+        pairs, mean = zip(values, explained, strict=True), _made(self.centred_mean)
+        return [roots_in(self.mesh.layout, block, known, mean) for block, known in pairs]
 
     def _pass(self, seen: Float32, c: Floats, modelled: Float32) -> tuple[Float64, Float64]:
         """A'G `(b, 2v, m)` if slopes are seen, and A'e `(b, m)`; what is in `modelled` grows by A c."""
@@ -238,7 +269,13 @@ class CpuKernel:
 
 
 def cpu_kernel(
-    level: Level, subspace: Subspace, pixels: Int32 | None, needs: Needs, jobs: int = 1
+    level: Level,
+    subspace: Subspace,
+    pixels: Int32 | None,
+    needs: Needs,
+    jobs: int = 1,
+    *,
+    robust: bool = False,
 ) -> CpuKernel:
     """A kernel with all that Systems with these needs ask for; `jobs` threads make it, and share its passes."""
     mesh = make_mesh(level, pixels)
@@ -252,6 +289,7 @@ def cpu_kernel(
         mean_slopes=mean_slopes,
         mean_mean=mesh.gram(mean_slopes, mean_slopes),
         jobs=jobs,
+        centred_mean=mesh.spread(centred(subspace.mean, level.channels)) if robust else None,
     )
     if needs.model:
         # One thread: fits are not to depend, not even in their last bits, on how many there are.
@@ -275,7 +313,7 @@ def cpu_kernel(
 
 
 def basis_slopes(level: Level, jobs: int = 1) -> Float32:
-    """A'JA `(m, n, m)` of a piecewise affine level, for its model to keep."""
+    """A'JA `(m, n, m)` of a level with a sparse motion, for its model to keep."""
     subspace = restrict(level.appearance, level.channels, None)
     kernel = cpu_kernel(level, subspace, None, Needs(image=False, model=False), jobs)
     return _basis_slopes(kernel, _slopes_of_components(subspace, kernel.mesh))

@@ -1,4 +1,4 @@
-"""A piecewise affine level as the compiled loops see it: pixels in panels, their neighbours, and small sums."""
+"""A level of triangles or patches as the compiled loops see it: pixels in panels, neighbours, and small sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pliant.kernels import mesh_loops
 from pliant.kernels.basis_pass import LANES
 from pliant.kernels.panels import Layout, empty, make_layout
 from pliant.level import Level
-from pliant.motion import PiecewiseAffine
+from pliant.motion import Patches, Sparse
 
 UInt32 = NDArray[np.uint32]
 """Indices into arrays: compiled code need not ask whether they count from the end."""
@@ -22,10 +22,11 @@ UInt32 = NDArray[np.uint32]
 class Mesh:
     """All pixels of a level (`everywhere`) or the `chosen (f,)`, and where to find the values of their neighbours.
 
-    Images are warped to k pixels between `vertices (k, 3)` with barycentric `weights (k, 3)`: the chosen ones and
-    their neighbours. Among these, `own (V, LANES)` are the chosen ones, in the layout's order, and slopes are
-    differences of `neighbours (V, LANES, 2, 2)`, along x and y, before and after, times `steps (V, LANES, 2)`.
-    `shares (3, V · LANES)` are the layout's weights, corner by corner.
+    Images are warped to k pixels between `vertices (k, 3)` with barycentric `weights (k, 3)`, or in patches at
+    `offsets (k, 2)` from `vertices (k, 1)`: the chosen ones and their neighbours. Among these, `own (V, LANES)` are
+    the chosen ones, in the layout's order, and slopes are differences of `neighbours (V, LANES, 2, 2)`, along x and
+    y, before and after, times `steps (V, LANES, 2)`. `shares (3, V · LANES)` are the layout's
+    weights, corner by corner.
     """
 
     level: Level
@@ -34,14 +35,15 @@ class Mesh:
     everywhere: bool
     vertices: UInt32
     weights: Float64
+    offsets: Float64
     own: Int32
     neighbours: UInt32
     steps: Float32
     shares: Float32
 
     @property
-    def motion(self) -> PiecewiseAffine:
-        assert isinstance(self.level.motion, PiecewiseAffine)
+    def motion(self) -> Sparse:
+        assert isinstance(self.level.motion, Sparse)
         return self.level.motion
 
     @property
@@ -65,6 +67,8 @@ class Mesh:
             raise ValueError(
                 f"an image {image.shape} with a shape {corners.shape} is not what this level is made for."
             )
+        if len(self.offsets):
+            return np.asarray(mesh_loops.shift(image, corners, self.vertices, self.offsets, self.channels))
         return np.asarray(mesh_loops.warp(image, corners, self.vertices, self.weights, self.channels))
 
     def spread(self, values: Floats) -> Float32:
@@ -118,15 +122,16 @@ class Mesh:
             self,
             vertices=self.motion.vertices.view(np.uint32),
             weights=self.motion.weights,
+            offsets=_offsets(self.motion),
             own=np.where(self.layout.own >= 0, lanes, -1).astype(np.int32),
             neighbours=_by_lane(neighbours[:, :, lanes]),
         )
 
 
 def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
-    """The mesh of a piecewise affine level, on all of its pixels or on some of them (rows, ascending)."""
+    """The mesh of a level with a sparse motion, on all of its pixels or on some of them (rows, ascending)."""
     motion = level.motion
-    assert isinstance(motion, PiecewiseAffine)
+    assert isinstance(motion, Sparse)
     neighbours, steps = motion.frame.stencil
     everything = np.arange(len(motion.frame.pixels), dtype=np.int32)
     chosen = everything if pixels is None else np.asarray(pixels, dtype=np.int32)
@@ -137,6 +142,7 @@ def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
     place[support] = np.arange(len(support), dtype=np.int32)
     layout = make_layout(motion, chosen)
     lanes = chosen[np.maximum(layout.own, 0)]
+    offsets = _offsets(motion)
     return Mesh(
         level=level,
         layout=layout,
@@ -144,11 +150,17 @@ def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
         everywhere=pixels is None,
         vertices=motion.vertices[support].view(np.uint32),
         weights=np.ascontiguousarray(motion.weights[support]),
+        offsets=np.ascontiguousarray(offsets[support]) if len(offsets) else offsets,
         own=np.where(layout.own >= 0, place[lanes], -1).astype(np.int32),
         neighbours=_by_lane(place[neighbours[:, :, lanes]]),
         steps=np.ascontiguousarray(np.moveaxis(steps[:, lanes] * (layout.own >= 0), 0, -1)),
-        shares=np.ascontiguousarray(np.moveaxis(layout.weights, 1, 0)).reshape(3, -1),
+        shares=np.ascontiguousarray(np.moveaxis(layout.weights, 1, 0)).reshape(layout.corners.shape[1], -1),
     )
+
+
+def _offsets(motion: Sparse) -> Float64:
+    """From their landmark to the pixels of patches `(f, 2)`; a mesh has none."""
+    return motion.offsets if isinstance(motion, Patches) else np.zeros((0, 2))
 
 
 def _by_lane(neighbours: Int32) -> UInt32:

@@ -1,7 +1,8 @@
 """The compiled loops over pixels: warping, slopes, curvature, and the small sums that a mesh leaves.
 
 Values on pixels are `(f, c)`, channels side by side. Blocks are `(V, c, k, LANES)`: vectors of pixels of one
-triangle each, padded with zeros, of k fields for every channel. Sums over channels are `(k, P)`, P = V · LANES.
+triangle or patch each, padded with zeros, of k fields for every channel. Sums over channels are `(k, P)`, where
+P = V · LANES.
 `channels` is a tuple whose length, a part of its type, is the number of channels: all of a pixel are one vector.
 """
 
@@ -19,26 +20,43 @@ from pliant.kernels.basis_pass import LANES
 @compiled(fastmath={"contract"})
 def warp(image: Any, shape: Any, vertices: Any, weights: Any, channels: Any) -> Any:
     """The image `(h, w, c)` at pixels between three vertices `(f, 3)` each: `(f, c)`."""
-    height, width, _ = image.shape
     out = np.empty((len(vertices), len(channels)), dtype=np.float32)
-    one = np.float32(1.0)
     for q in range(len(vertices)):
         x, y = 0.0, 0.0
         for corner in range(3):
             x += weights[q, corner] * shape[vertices[q, corner], 0]
             y += weights[q, corner] * shape[vertices[q, corner], 1]
-        # Written so that a position that is not a number becomes the corner, and no index goes astray.
-        x = min(x, width - 1.0) if x > 0.0 else 0.0
-        y = min(y, height - 1.0) if y > 0.0 else 0.0
-        left, top = np.uint32(x), np.uint32(y)
-        right, bottom = np.uint32(min(x + 1.0, width - 1.0)), np.uint32(min(y + 1.0, height - 1.0))
-        u, v = np.float32(x - left), np.float32(y - top)
-        a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
-        for channel in range(len(channels)):
-            upper = a * image[top, left, channel] + b * image[top, right, channel]
-            lower = c * image[bottom, left, channel] + d * image[bottom, right, channel]
-            out[q, channel] = upper + lower
+        _look(image, x, y, out[q], channels)
     return out
+
+
+@compiled(fastmath={"contract"})
+def shift(image: Any, shape: Any, vertices: Any, offsets: Any, channels: Any) -> Any:
+    """The image `(h, w, c)` at pixels with offsets `(f, 2)` from one vertex `(f, 1)` each: `(f, c)`."""
+    out = np.empty((len(vertices), len(channels)), dtype=np.float32)
+    for q in range(len(vertices)):
+        x = shape[vertices[q, 0], 0] + offsets[q, 0]
+        y = shape[vertices[q, 0], 1] + offsets[q, 1]
+        _look(image, x, y, out[q], channels)
+    return out
+
+
+@compiled(fastmath={"contract"}, inline="always")
+def _look(image: Any, x: Any, y: Any, out: Any, channels: Any) -> None:
+    """The image `(h, w, c)` at one place, between its four neighbours: `out (c,)`."""
+    height, width, _ = image.shape
+    one = np.float32(1.0)
+    # Written so that a position that is not a number becomes the corner, and no index goes astray.
+    x = min(x, width - 1.0) if x > 0.0 else 0.0
+    y = min(y, height - 1.0) if y > 0.0 else 0.0
+    left, top = np.uint32(x), np.uint32(y)
+    right, bottom = np.uint32(min(x + 1.0, width - 1.0)), np.uint32(min(y + 1.0, height - 1.0))
+    u, v = np.float32(x - left), np.float32(y - top)
+    a, b, c, d = (one - u) * (one - v), u * (one - v), (one - u) * v, u * v
+    for channel in range(len(channels)):
+        upper = a * image[top, left, channel] + b * image[top, right, channel]
+        lower = c * image[bottom, left, channel] + d * image[bottom, right, channel]
+        out[channel] = upper + lower
 
 
 @compiled()
@@ -167,7 +185,7 @@ def squares(values: Float32, field: int) -> float:
 
 @compiled(fastmath=True)
 def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
-    """G'G `(2v, 2v)` from products `(4, P)` and barycentric weights `(3, P)`, panel by panel."""
+    """G'G `(2v, 2v)` from products `(4, P)` and weights `(3, P)`, or `(1, P)` in patches, panel by panel."""
     out = np.zeros((size, size))
     for panel in range(len(starts) - 1):
         first, last = starts[panel] * LANES, starts[panel + 1] * LANES
@@ -177,9 +195,9 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
             products[2, first:last],
             products[3, first:last],
         )
-        for i in range(3):
+        for i in range(len(weights)):
             one = weights[i, first:last]
-            for j in range(3):
+            for j in range(len(weights)):
                 two = weights[j, first:last]
                 sum_xx = sum_xy = sum_yx = sum_yy = np.float32(0)
                 for q in range(last - first):
@@ -198,12 +216,12 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
 
 @compiled(fastmath=True)
 def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
-    """G'e `(2v,)` from slopes times values `(2, P)` and barycentric weights `(3, P)`."""
+    """G'e `(2v,)` from slopes times values `(2, P)` and weights `(3, P)`, or `(1, P)` in patches."""
     out = np.zeros(size)
     for panel in range(len(starts) - 1):
         first, last = starts[panel] * LANES, starts[panel + 1] * LANES
         x, y = sums[0, first:last], sums[1, first:last]
-        for corner in range(3):
+        for corner in range(len(weights)):
             weight = weights[corner, first:last]
             sum_x = sum_y = np.float32(0)
             for q in range(last - first):

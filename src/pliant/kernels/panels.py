@@ -1,4 +1,4 @@
-"""Where the pixels of a level lie in memory: in vectors of one triangle each, and vectors in panels."""
+"""Where the pixels of a level lie in memory: in vectors of one triangle or patch each, and vectors in panels."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from pliant.arrays import Float32, Floats, Int32
 from pliant.compiled import compiled
 from pliant.kernels.basis_pass import LANES
-from pliant.motion import PiecewiseAffine
+from pliant.motion import Sparse
 
 _VECTORS = 8
 """Vectors in a panel at most: with 8 channels, the slopes of an image there and a component of A, which are read
@@ -23,10 +23,11 @@ _CACHE_LINE = 64
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The order of pixels in blocks: V vectors of LANES pixels, padded so that no vector has two triangles.
+    """The order of pixels in blocks: V vectors of LANES pixels, padded so that none has two triangles or patches.
 
     `own (V, LANES)` is the pixel of every lane, or -1; vectors `starts[k]` to `starts[k + 1]` are panel k, which
-    lies in a triangle with the three vertices `corners[k]`; `weights (V, 3, LANES)` are barycentric.
+    lies in a triangle with the three vertices `corners[k]`, and `weights (V, 3, LANES)` are barycentric. A patch
+    has one vertex instead of three, and its weight is one.
     """
 
     own: Int32
@@ -43,21 +44,21 @@ class Layout:
         return len(self.corners)
 
 
-def make_layout(motion: PiecewiseAffine, chosen: Int32) -> Layout:
-    """The layout of chosen pixels (rows of the frame, ascending, and so sorted by triangle)."""
+def make_layout(motion: Sparse, chosen: Int32) -> Layout:
+    """The layout of chosen pixels (rows of the frame, ascending, and so sorted by triangle or patch)."""
     bounds = np.searchsorted(chosen, motion.frame.first_pixel)
     own: list[Int32] = []
     starts, corners = [0], []
-    for triangle, (first, last) in zip(motion.frame.triangles, pairwise(bounds), strict=True):
+    for moved_by, (first, last) in zip(motion.corners, pairwise(bounds), strict=True):
         vectors = -(-(last - first) // LANES)
         lanes = np.full((vectors, LANES), -1, dtype=np.int32)
         lanes.reshape(-1)[: last - first] = np.arange(first, last)
         for part in np.array_split(lanes, -(-vectors // _VECTORS)) if vectors else []:
             own.append(part)
-            corners.append(triangle)
+            corners.append(moved_by)
             starts.append(starts[-1] + len(part))
     table = np.concatenate(own)
-    weights = np.zeros((*table.shape, 3), dtype=np.float32)
+    weights = np.zeros((*table.shape, motion.corners.shape[1]), dtype=np.float32)
     weights[table >= 0] = motion.weights[chosen]
     return Layout(
         own=table,

@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats, Int32
+from pliant.kernels.robust import ROUNDS, agreement_of, centred, panel_of_pixel, roots_of_weights
 from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
 from pliant.motion import jacobian
@@ -18,12 +19,16 @@ from pliant.motion import jacobian
 
 @dataclass(frozen=True)
 class ReferenceKernel:
-    """Systems of one level, on all of its pixels or on those that `subspace` was made for."""
+    """Systems of one level, on all of its pixels or on those that `subspace` was made for.
+
+    With `robust`, what does not agree with the model is weighted down: kernels/robust.py.
+    """
 
     level: Level
     subspace: Subspace
     pixels: Int32 | None = None
     dtype: DTypeLike = np.float64
+    robust: bool = False
 
     def system(self, images: Sequence[Float32], shapes: Floats, coordinates: Floats, needs: Needs) -> System:
         """The System of images `(h, w, c)` with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
@@ -36,7 +41,10 @@ class ReferenceKernel:
             self._warped(image, shape)[self._chosen].ravel()
             for image, shape in zip(images, shapes, strict=True)
         ]
-        return (np.array(warped) - self.subspace.mean) @ self._basis.T
+        seen = np.array(warped) - self.subspace.mean
+        if self.robust:
+            seen = np.array([self._weighted(e, None)[0] for e in seen])
+        return np.asarray(seen @ self._basis.T)
 
     def threaded(self, jobs: int) -> ReferenceKernel:
         """Itself: NumPy's products have threads of their own."""
@@ -47,9 +55,15 @@ class ReferenceKernel:
         i = self._warped(image, shape)
         a = self._modelled(coordinates)
         r = (i - a)[chosen].ravel()
+        root: Floats = np.ones((len(chosen), 1), dtype=self.dtype)
+        if self.robust:
+            known = coordinates if needs.appearance else None
+            e, root = self._weighted(i[chosen].ravel() - self.subspace.mean, known)
+            r = e - coordinates @ self._basis
         slopes_i = frame.gradient(i) if needs.image else None
         slopes_a = frame.gradient(a) if needs.model else None
-        Ji, Ja = (None if s is None else along_warp(s[:, chosen], self._W) for s in (slopes_i, slopes_a))
+        Ji = None if slopes_i is None else along_warp(root * slopes_i[:, chosen], self._W)
+        Ja = None if slopes_a is None else along_warp(slopes_a[:, chosen], self._W)
         system = inner_products(r, self._basis, Ji, Ja)
         if needs.curvature is None:
             return system
@@ -63,6 +77,23 @@ class ReferenceKernel:
         return replace(
             system, image_curvature=bent(slopes_i), model_curvature=bent(slopes_a), basis_curvature=moving
         )
+
+    def _weighted(self, e: Floats, c: Floats | None) -> tuple[Floats, Floats]:
+        """The image less the mean `(f c,)`, weighed by appearance c `(m,)`, the best if None; and √w `(f, 1)`."""
+        panel, channels = panel_of_pixel(self.level.motion, self._chosen), self.level.channels
+        counts, mean = np.bincount(panel), centred(self.subspace.mean, channels)
+        known = np.zeros_like(e) if c is None else c @ self._basis
+        roots = np.ones(len(counts))
+        for _ in range(ROUNDS if c is None else 1):
+            if c is None:
+                seen = known + np.repeat(roots[panel], channels) * (e - known)
+                known = (self.subspace.shrinkage * (self._basis @ seen)) @ self._basis
+            i, a = e + mean, known + mean
+            sums = [np.sum((x * y).reshape(-1, channels), axis=1) for x, y in ((i, a), (i, i), (a, a))]
+            products = np.stack([np.bincount(panel, some).astype(np.float64) for some in sums], axis=-1)
+            roots = roots_of_weights(agreement_of(products), counts)
+        root = roots[panel][:, None].astype(self.dtype)
+        return known + np.repeat(root[:, 0], channels) * (e - known), root
 
     def _warped(self, image: Float32, shape: Floats) -> Floats:
         """The image on the whole frame `(f, c)`."""

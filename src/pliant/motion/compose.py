@@ -11,11 +11,12 @@ from typing import Literal
 import numpy as np
 
 from pliant.arrays import Float64, Floats
+from pliant.motion.patches import Patches
 from pliant.motion.piecewise_affine import PiecewiseAffine
 from pliant.motion.thin_plate_spline import ThinPlateSpline
 from pliant.shape.pdm import ShapeModel
 
-Motion = PiecewiseAffine | ThinPlateSpline
+Motion = PiecewiseAffine | ThinPlateSpline | Patches
 Order = Literal["exact", "first-order"]
 
 
@@ -50,16 +51,17 @@ def invert(motion: Motion, shape: ShapeModel, parameters: Floats, order: Order =
 
 
 def jacobian(motion: Motion, shape: ShapeModel) -> Float64:
-    """dW/dp at every pixel of the frame: `(f, 2, 4 + n)`. The warp is linear in p: this is all of it."""
+    """dW/dp at every pixel of the frame: `(f, 2, 4 + n)`. The warp is affine in p: it is the same everywhere."""
     basis = shape.basis.reshape(shape.landmarks, 2, -1)
-    moved = motion.positions(np.moveaxis(basis, -1, 0))
+    fixed = motion.positions(np.zeros((shape.landmarks, 2)))
+    moved = motion.positions(np.moveaxis(basis, -1, 0)) - fixed
     return np.moveaxis(moved, 0, -1)
 
 
 def update_jacobian(motion: Motion, shape: ShapeModel, parameters: Floats) -> Float64:
     """Derivative `(B, n, n)` of the exact composition p o dp by dp at zero, for parameters `(B, n)`.
 
-    The vertices' images are linear in their displacement for piecewise affine warps, and smooth for
+    The vertices' images are linear in their displacement for piecewise affine warps and patches, and smooth for
     splines: central differences of a hundredth of a pixel are exact to rounding for all that it serves.
     """
     step = 0.01

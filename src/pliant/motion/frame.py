@@ -32,9 +32,14 @@ class Frame(Concise):
     first_pixel: Int32
 
     @property
+    def reach(self) -> int:
+        """How far pixels may lie from the mean shape, in pixels."""
+        return 0
+
+    @property
     def shape(self) -> tuple[int, int]:
         """Height and width of the rectangle that holds all pixels and vertices."""
-        width, height = np.ceil(self.vertices.max(axis=0) + MARGIN).astype(int) + 1
+        width, height = np.ceil(self.vertices.max(axis=0) + MARGIN + self.reach).astype(int) + 1
         return int(height), int(width)
 
     @cached_property
@@ -56,23 +61,28 @@ class Frame(Concise):
 
     @cached_property
     def stencil(self) -> tuple[Int32, Float32]:
-        """Finite differences that never leave the mask: `neighbours (2, 2, f)` and `weights (2, f)`.
+        """Finite differences that never leave the pixels: `neighbours (2, 2, f)` and `weights (2, f)`.
 
         Along axis x (0) and y (1), d/dx value = weights * (value[neighbours 1] - value[neighbours 0]):
-        central where both neighbours are in the mask, one-sided where one is, zero where none is.
+        central where there are both neighbours, one-sided where there is one, zero where there is none.
         """
-        padded = np.pad(self.index, 1, constant_values=-1)
         own = np.arange(len(self.pixels), dtype=np.int32)
         neighbours = np.empty((2, 2, len(own)), dtype=np.int32)
         weights = np.empty((2, len(own)), dtype=np.float32)
-        x, y = self.pixels.T + 1
-        for axis, (dx, dy) in enumerate(((1, 0), (0, 1))):
-            before, after = padded[y - dy, x - dx], padded[y + dy, x + dx]
+        for axis in (0, 1):
+            before, after = self.beside(axis)
             steps = (before >= 0).astype(np.float32) + (after >= 0)
             neighbours[axis, 0] = np.where(before >= 0, before, own)
             neighbours[axis, 1] = np.where(after >= 0, after, own)
             weights[axis] = np.divide(1, steps, out=np.zeros_like(steps), where=steps > 0)
         return readonly(neighbours), readonly(weights)
+
+    def beside(self, axis: int) -> tuple[Int32, Int32]:
+        """Rows of the pixels before and after every pixel `(f,)` along x (0) or y (1); -1 where there is none."""
+        padded = np.pad(self.index, 1, constant_values=-1)
+        x, y = self.pixels.T + 1
+        dx, dy = (1, 0) if axis == 0 else (0, 1)
+        return padded[y - dy, x - dx], padded[y + dy, x + dx]
 
     def gradient(self, values: Floats) -> Floats:
         """Derivatives `(..., 2, f, c)` by x and y of values `(..., f, c)` on the pixels of the frame."""

@@ -19,6 +19,11 @@ class PiecewiseAffine:
     frame: Frame
     name: ClassVar[str] = "piecewise-affine"
 
+    @property
+    def corners(self) -> Int32:
+        """The vertices `(t, 3)` that move each run of pixels in the frame."""
+        return self.frame.triangles
+
     @cached_property
     def vertices(self) -> Int32:
         """Columns `(f, 3)` of the non-zeros in each row of B."""

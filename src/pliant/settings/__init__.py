@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 """Pixels that an object may measure in a model."""
 
-MOTION_MODELS = ("piecewise-affine", "thin-plate-spline")
+MOTION_MODELS = ("piecewise-affine", "thin-plate-spline", "patches")
 DEVICES = ("cpu", "reference")
 PRESETS = ("search", "quick", "paper")
 WAYS = ("auto", "detector", "placement", "scan", "centre", "landmarks")
@@ -357,6 +357,11 @@ class Fitting(Starting):
         "while they are. Without it, the model is fitted alone.",
     )
     sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
+    robust: bool = setting(
+        False,
+        flag(),
+        "Weigh down what the model cannot explain, such as a hand before a face; fits take longer.",
+    )
     stopping: Stopping = field(default_factory=Stopping)
     order: Literal["exact", "first-order"] = setting(
         "exact", choice("exact", "first-order"), "How warps are composed."
