@@ -192,13 +192,13 @@ class TestSearch:
     def test_a_change_stays_only_if_it_is_clearly_better(self):
         errors = np.full(30, 0.02)
         noise = np.random.default_rng(0).normal(size=30) * 0.01
-        assert searching._clearly_better(errors - 0.002, errors)
-        assert not searching._clearly_better(errors, errors)
-        assert not searching._clearly_better(errors + noise - noise.mean() - 1e-4, errors)
-        assert not searching._clearly_better(errors - 1e-6, errors)
+        assert searching.clearly_better(errors - 0.002, errors)
+        assert not searching.clearly_better(errors, errors)
+        assert not searching.clearly_better(errors + noise - noise.mean() - 1e-4, errors)
+        assert not searching.clearly_better(errors - 1e-6, errors)
         # A fit that is lost is lost, and a fit that is no number is lost as well.
-        assert not searching._clearly_better(np.full(30, 0.2), np.full(30, 0.9))
-        assert searching._clearly_better(np.full(30, 0.05), np.full(30, np.nan))
+        assert not searching.clearly_better(np.full(30, 0.2), np.full(30, 0.9))
+        assert searching.clearly_better(np.full(30, 0.05), np.full(30, np.nan))
 
     def test_few_samples_are_not_searched(self, faces):
         model = pliant.train(faces[:6], minutes=2, **QUICK)

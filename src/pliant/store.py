@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,8 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
+from pliant.arrays import Float64
 from pliant.consistency import checked_frame
 from pliant.container import read_container, write_container
+from pliant.experts.linear import LinearExpert
+from pliant.experts.network import NetworkExpert, has_engine
+from pliant.experts.sightings import Expert
 from pliant.level import Level
 from pliant.motion import MOTIONS, Frame, motion_of
 from pliant.pca import PCA
@@ -38,6 +43,20 @@ class Parts(TypedDict):
     confidence: Confidence | None
     landmark_names: tuple[str, ...]
     object_filter: ObjectFilter | None
+    expert: Expert | None
+    expert_weight: float
+    shape_noise: Float64 | None
+
+
+EXPERTS: Mapping[str, type[LinearExpert] | type[NetworkExpert]] = {
+    "linear": LinearExpert,
+    "network": NetworkExpert,
+}
+"""The kinds of experts by the names that files have for them."""
+
+
+class ExpertLeftOut(UserWarning):
+    """A model has an expert that this build of pliant cannot use: the model fits without it."""
 
 
 def save(model: Model, path: Path) -> None:
@@ -93,6 +112,10 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
     found = model.object_filter
     if found is not None:
         keep("object_filter", weights=found.weights, shape=found.shape)
+    if model.expert is not None:
+        keep("expert", **_stored(model.expert).arrays())
+    if model.shape_noise is not None:
+        keep("shape", noise=model.shape_noise)
     return arrays, {
         "levels": levels,
         "texture": texture,
@@ -102,7 +125,58 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         "confidence": None if model.confidence is None else _plain(model.confidence),
         "landmark_names": list(model.landmark_names),
         "object_filter": None if found is None else {"offset": found.offset, "turn": found.turn},
+        "expert": None if model.expert is None else _expert_numbers(model.expert, model.expert_weight),
     }
+
+
+def _stored(expert: Expert) -> LinearExpert | NetworkExpert:
+    if not isinstance(expert, (LinearExpert, NetworkExpert)):
+        raise ValueError(f"an expert of the kind {type(expert).__name__} cannot be kept in a file.")
+    return expert
+
+
+def _expert_numbers(expert: Expert, weight: float) -> dict[str, Any]:
+    stored = _stored(expert)
+    kind = next(name for name, known in EXPERTS.items() if isinstance(stored, known))
+    return {"kind": kind, "weight": weight, **stored.numbers()}
+
+
+def _expert(
+    arrays: Mapping[str, NDArray[Any]], plain: Mapping[str, Any] | None, landmarks: int
+) -> tuple[Expert | None, float]:
+    """The expert and what it counts for. One that cannot be used here is left out, with a warning."""
+    if plain is None:
+        return None, 1.0
+    kind, weight = plain["kind"], _real(plain["weight"])
+    if not 0 < weight < 1e6:
+        raise ValueError(f"its expert counts for {weight:g} times the pixels")
+    if kind not in EXPERTS:
+        _leave_out(f"an expert of the kind '{kind!s:.40}', which this version does not know")
+        return None, 1.0
+    own = {
+        name.removeprefix("expert."): array for name, array in arrays.items() if name.startswith("expert.")
+    }
+    expert = EXPERTS[kind].from_parts(own, plain)
+    if expert.landmarks != landmarks:
+        raise ValueError(f"its expert sees {expert.landmarks} landmarks, and the model has {landmarks}")
+    if isinstance(expert, NetworkExpert) and not has_engine():
+        _leave_out("a network, and this OpenCV was built without the module dnn that runs it")
+        return None, 1.0
+    return expert, weight
+
+
+def _leave_out(what: str) -> None:
+    warnings.warn(f"the model has {what}: it fits without.", ExpertLeftOut, stacklevel=2)
+
+
+def _shape_noise(arrays: Mapping[str, NDArray[Any]], landmarks: int) -> Float64 | None:
+    """How far landmarks lie from the model's shapes, where that was learned."""
+    if "shape.noise" not in arrays:
+        return None
+    noise = _expect(arrays, "shape.noise", np.float64, landmarks, 2, 2)
+    if not np.array_equal(noise, np.swapaxes(noise, 1, 2)) or not np.all(np.linalg.eigvalsh(noise) > -1e-6):
+        raise ValueError("'shape.noise' holds what is not a covariance")
+    return noise
 
 
 def _plain(confidence: Confidence) -> dict[str, Any]:
@@ -139,7 +213,9 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     settings, provenance = numbers["settings"], numbers["provenance"]
     if not isinstance(settings, dict) or not isinstance(provenance, dict):
         raise ValueError("its settings or its provenance are no table")
-    # Files of the first version may be older than placements, confidence, names and filters.
+    landmarks = levels[-1].shape.landmarks
+    expert, weight = _expert(arrays, numbers.get("expert"), landmarks)
+    # Files of the first version may be older than placements, confidence, names, filters and experts.
     return {
         "levels": levels,
         "texture": Texture(drawn, channels, pca),
@@ -148,8 +224,11 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         "provenance": provenance,
         "placements": tuple(Placement(**placement) for placement in numbers.get("placements", ())),
         "confidence": _confidence(numbers.get("confidence")),
-        "landmark_names": _landmark_names(numbers.get("landmark_names", []), levels[-1].shape.landmarks),
-        "object_filter": _object_filter(arrays, numbers.get("object_filter"), levels[-1].shape.landmarks),
+        "landmark_names": _landmark_names(numbers.get("landmark_names", []), landmarks),
+        "object_filter": _object_filter(arrays, numbers.get("object_filter"), landmarks),
+        "expert": expert,
+        "expert_weight": weight,
+        "shape_noise": _shape_noise(arrays, landmarks),
     }
 
 

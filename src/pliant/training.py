@@ -14,8 +14,9 @@ from pliant.data.loading import as_dataset
 from pliant.model import Model
 from pliant.settings import Training
 from pliant.settings.presets import searches
-from pliant.trust.calibration import FEWEST, calibrate
+from pliant.trust.calibration import FEWEST, Trial, calibrate, judged_by
 from pliant.tuning import search
+from pliant.tuning.experts import teach
 
 
 class NotCalibrated(UserWarning):
@@ -88,10 +89,18 @@ def train(
     model = model_of(valid, settings, jobs=jobs, progress=progress)
     if chosen:
         model = replace(model, provenance={**model.provenance, "choice": chosen})
+    taught = teach(model, valid.dataset, settings, jobs=jobs, progress=progress)
+    if taught is not None:
+        known = {**chosen, "experts": taught.known}
+        model = replace(taught.model, provenance={**taught.model.provenance, "choice": known})
     if not settings.confidence or len(valid.dataset) < FEWEST:
         return model
+    rest: dict[str, Any] = {"seed": settings.seed, "jobs": jobs, "progress": progress}
     try:
-        return calibrate(model, valid.dataset, seed=settings.seed, jobs=jobs, progress=progress)
+        if taught is not None and len(taught.held) >= FEWEST:
+            partial = taught.partial
+            return judged_by(model, valid.dataset, [Trial(lambda: partial, taught.held)], **rest)
+        return calibrate(model, valid.dataset, **rest)
     except ValueError as error:
         # The model is there, and fits as well as any.
         warnings.warn(f"how far fits can be trusted is not learned: {error}", NotCalibrated, stacklevel=2)

@@ -25,7 +25,7 @@ class Jitter:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What a network learns from: windows `(n, h, w)` in 8 bits, landmarks `(n, v, 2)` in them, and how to use them.
+    """What a network learns from: windows `(n, h, w)` in 8 bits, landmarks `(n, v, 2)` there, and how to use them.
 
     `centre (2,)` is where the middle of the network's own window lies in these wider windows, and `ratio` how many
     of their pixels one of its pixels spans. `mirror (v,)` says which landmark is which in a mirror, if it is known.

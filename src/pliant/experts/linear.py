@@ -97,7 +97,12 @@ class LinearExpert(Concise):
     def landmarks(self) -> int:
         return len(self.mean)
 
-    def look(self, images: Sequence[Image], shapes: Floats) -> Sightings:
+    @property
+    def looks(self) -> int:
+        """Once: its own steps lead from the start to where the filters are laid."""
+        return 1
+
+    def look(self, images: Sequence[Image], shapes: Floats, number: int = 0) -> Sightings:
         """Look at each image about the present estimate of a shape there.
 
         Parameters
@@ -106,6 +111,8 @@ class LinearExpert(Concise):
             B images `(h, w)` or `(h, w, c)`.
         shapes
             `(B, v, 2)`: about where the landmarks are, in pixels of their image.
+        number
+            Whichever: every look is the same.
 
         Returns
         -------

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float32, Float64, Floats, Image, readonly
 from pliant.experts.frames import CropFrame
-from pliant.experts.maps import moments
 from pliant.experts.onnx_graph import as_onnx
 from pliant.experts.sightings import Sightings, moved_precision
-from pliant.experts.windows import cut
 from pliant.shape.procrustes import Similarity
 
 _MOST_SIDE, _MOST_LAYERS, _MOST_WIDTH = 1024, 8, 4096
@@ -53,6 +51,9 @@ class Stage(Concise):
 
     def seen(self, image: Image, shape: Float64) -> tuple[Float64, Float64, Similarity]:
         """Points `(v, 2)` and covariances `(v, 2, 2)` of the maps in the frame, and where the frame lies."""
+        from pliant.experts.maps import moments
+        from pliant.experts.windows import cut
+
         place = self.frame.to_image(shape)
         window = cut(image, self.frame.height, self.frame.width, place)
         points, covariance = moments(self.maps(window), self.frame.height, self.frame.width)
@@ -74,6 +75,7 @@ class NetworkExpert(Concise):
 
     @property
     def looks(self) -> int:
+        """Once with each network."""
         return len(self.stages)
 
     @property
@@ -127,13 +129,23 @@ _engines = threading.local()
 """OpenCV's engines work for one thread at a time: each thread has its own."""
 
 
+def has_engine() -> bool:
+    """Whether there is an OpenCV that runs networks; without any, nothing is fitted here, and nobody asks."""
+    try:
+        import cv2
+    except ImportError:
+        return True
+    return hasattr(cv2, "dnn")
+
+
 def _engine(stage: Stage) -> Any:
     import cv2
 
     known: dict[int, tuple[Stage, Any]] = _engines.__dict__.setdefault("known", {})
     if id(stage) not in known or known[id(stage)][0] is not stage:
         document = as_onnx(stage.weights, stage.frame.height, stage.frame.width)
-        known.clear() if len(known) >= _MOST_ENGINES else None
+        if len(known) >= _MOST_ENGINES:
+            known.clear()
         known[id(stage)] = stage, cv2.dnn.readNetFromONNX(np.frombuffer(document, np.uint8))
     return known[id(stage)][1]
 
@@ -164,7 +176,12 @@ def _stage(arrays: Mapping[str, NDArray[Any]], prefix: str, table: object) -> St
 
 def _side(table: Mapping[str, Any], name: str, multiple: int) -> int:
     value = table.get(name)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST_SIDE or value % multiple:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int)
+        or not 0 < value <= _MOST_SIDE
+        or value % multiple
+    ):
         raise ValueError(
             f"the {name} of a network's window is {value!r:.40}, and not a multiple of {multiple} up to "
             f"{_MOST_SIDE}."
@@ -176,7 +193,7 @@ def _checked_weights(weights: Mapping[str, NDArray[Any]], landmarks: int) -> int
     """How many times the network halves its window; a sentence if these are not the weights of one."""
     depth = sum(f"down.{k}.a.weight" in weights for k in range(_MOST_LAYERS))
     ups = sum(f"up.{k}.a.weight" in weights for k in range(_MOST_LAYERS))
-    if not 2 <= depth or not 1 <= ups < depth:
+    if depth < 2 or not 1 <= ups < depth:
         raise ValueError(f"a network of {depth} layers down and {ups} up is not one of an expert.")
     widths = [len(np.atleast_1d(weights[f"down.{k}.a.weight"])) for k in range(depth)]
     wanted = _shapes(widths, ups, landmarks)

@@ -1,15 +1,16 @@
 """Training of the network expert: PyTorch and NumPy alone, on the CPU or on a GPU.
 
-A network sees one window around the object, upright and at one size, and says for every landmark how likely it is at
-every place: a map of logits, of which a softmax over the window makes a probability. It is trained on windows that
-are moved, turned, stretched, bent, lit, blurred and covered at random, because a few dozen images are all that most
-people have.
+A network sees one window around the object, upright and at one size, and says for every landmark how likely it is
+at every place: a map of logits, of which a softmax over the window makes a probability. It is trained on windows
+that are moved, turned, stretched, bent, lit, blurred and covered at random, because a few dozen images are all that
+most people have.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -55,8 +56,8 @@ class Network(nn.Module):
     def __init__(self, landmarks: int, widths: Sequence[int], left_out: int = 0) -> None:
         super().__init__()
         self.stem = nn.Conv2d(1, widths[0], 5, 2, 2)
-        self.down = nn.ModuleList([Block(a, b) for a, b in zip((widths[0], *widths), widths)])
-        ups = [Block(a + b, b) for a, b in zip(widths[:0:-1], widths[-2::-1])]
+        self.down = nn.ModuleList([Block(a, b) for a, b in zip((widths[0], *widths), widths, strict=False)])
+        ups = [Block(a + b, b) for a, b in zip(widths[:0:-1], widths[-2::-1], strict=True)]
         self.up = nn.ModuleList(ups[: len(ups) - left_out])
         self.head = nn.Conv2d(widths[left_out], landmarks, 1)
 
@@ -65,9 +66,20 @@ class Network(nn.Module):
         for depth, down in enumerate(self.down):
             x = down(F.max_pool2d(x, 2) if depth else x)
             seen.append(x)
-        for up, other in zip(self.up, seen[-2::-1]):
+        for up, other in zip(self.up, seen[-2::-1], strict=False):
             x = up(torch.cat([F.interpolate(x, scale_factor=2, mode="nearest"), other], 1))
         return self.head(x)
+
+
+@contextmanager
+def some_threads(count: int) -> Iterator[None]:
+    """So many threads for PyTorch on the CPU, in here."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def train_network(
@@ -173,7 +185,7 @@ def centres(
     # A convolution with a stride is centred on the first pixel of each cell; pooling is centred on its cells.
     y, x = (
         torch.arange(count, device=device) * (side / count) + (side / count - 2) / 2
-        for side, count in zip((height, width), cells)
+        for side, count in zip((height, width), cells, strict=True)
     )
     return x, y
 
@@ -209,7 +221,7 @@ def _surprise(p: Tensor, mean: Tensor, target: Tensor, x: Tensor, y: Tensor) -> 
 
 
 def _windows(material: _Material, chosen: Tensor) -> tuple[Tensor, Tensor]:
-    """Windows `(b, 1, h, w)` cut at random from the wider ones that were chosen, and landmarks `(b, v, 2)` in them."""
+    """Windows `(b, 1, h, w)`, cut at random from the wider ones, and landmarks `(b, v, 2)` in them."""
     lesson, b = material.lesson, len(chosen)
     jitter = lesson.jitter
 
@@ -292,7 +304,7 @@ def _disguised(x: Tensor) -> Tensor:
 
 
 def standardised(x: Tensor) -> Tensor:
-    """Pictures `(b, 1, h, w)` with a mean of 0 and a deviation of 1 each, so that light and contrast do not count."""
+    """Pictures `(b, 1, h, w)` with a mean of 0 and a deviation of 1 each: light and contrast do not count."""
     centred = x - x.mean((1, 2, 3), keepdim=True)
     return centred / (centred.square().mean((1, 2, 3), keepdim=True).sqrt() + 1e-3)
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.interpolation import resample
-from pliant.arrays import Float32, Float64, Floats, Image, Int32
+from pliant.arrays import Float32, Float64, Image, Int32
 from pliant.experts.frames import CropFrame
 from pliant.experts.lesson import Jitter, Lesson
 from pliant.shape.procrustes import Similarity
@@ -27,7 +27,7 @@ def make_lesson(
     jitter: Jitter,
     mirror: Int32 | None = None,
 ) -> Lesson:
-    """Windows of images with landmarks `(v, 2)`, so wide that the network's own can be moved in them by the jitter."""
+    """Windows of images with landmarks `(v, 2)`, so wide that the network's own can be moved in them."""
     wide = _widened(frame, jitter)
     windows: list[NDArray[np.uint8]] = []
     points: list[Float64] = []

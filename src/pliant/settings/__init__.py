@@ -202,6 +202,14 @@ class Training(Settings):
         "Learn where the object is in a detector's boxes: haar-face, your own as file.py:function, none, or auto, "
         "which is haar-face if it finds the object. Your own is run: that file may do whatever you may.",
     )
+    experts: Literal["auto", "none", "linear", "network"] = setting(
+        "auto",
+        choice("auto", "none", "linear", "network"),
+        "What sees landmarks by itself, and enters the cost of every fit. linear: filters, trained in seconds. "
+        "network: convolutional, trained with PyTorch (pliant[experts]) in minutes, or seconds on a GPU, and used "
+        "without it. auto: with a search for settings, what serves held-out samples best; a network only where it "
+        "takes no longer than the minutes of the search. none: the model alone, as in the paper.",
+    )
     confidence: bool = setting(
         True,
         flag(),

@@ -21,6 +21,11 @@ def perturbed(model: Model, truth: Floats, noise: float, rng: np.random.Generato
     if model.faces_both_ways and is_mirrored(mean, truth):
         # At the same place, but as the model faces: which way the object does is not given away.
         truth = other_way(mean * (-1, 1), truth)
+    return perturbed_mean(mean, truth, noise, rng)
+
+
+def perturbed_mean(mean: Floats, truth: Floats, noise: float, rng: np.random.Generator) -> Float64:
+    """The mean `(v, 2)`, aligned to the truth and moved at random: `perturbed`, before there is a model."""
     aligned = align(mean, truth).apply(mean)
     scale, turn, x, y = rng.uniform(-noise, noise, 4)
     centroid = complex(*aligned.mean(axis=0))

@@ -6,6 +6,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from pliant.data.addresses import Source
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
+from pliant.experts.network import NetworkExpert
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.result import FitResult
 from pliant.metrics import normalised_error
@@ -39,6 +41,7 @@ from pliant.trust.confidence import (
     predictors,
 )
 from pliant.trust.scatter import likeliest_scatter
+from pliant.tuning.experts import taught_like
 
 REGRESSED_BOUNDS = np.geomspace(0.01, 0.16, 9)
 """Errors at which a regression is fitted: an octave is two steps."""
@@ -135,22 +138,52 @@ def calibrate(
         )
     if len(dataset) >= _FOLDS * images:
         parts = [dataset.split(images / len(dataset), seed)]
+    elif isinstance(model.expert, NetworkExpert):
+        # A network takes minutes to train: one is enough.
+        parts = [dataset.split(1 / _FOLDS, seed)]
     else:
         parts = dataset.folds(_FOLDS, seed)
+    trials = [Trial(partial(_trained_like, model, rest, held, jobs), held) for rest, held in parts]
+    return judged_by(
+        model, dataset, trials, images=images, algorithm=algorithm, seed=seed, jobs=jobs, progress=progress
+    )
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A model of a part of the data, made when it is needed, and the samples that it has not seen."""
+
+    partial: Callable[[], Model]
+    held: Dataset
+
+
+def judged_by(
+    model: Model,
+    dataset: Dataset,
+    trials: Sequence[Trial],
+    *,
+    images: int = 120,
+    algorithm: str = DEFAULT_ALGORITHM,
+    seed: int = 0,
+    jobs: int | None = None,
+    progress: bool | None = None,
+) -> Model:
+    """The model with the confidence that fits of these trials speak for; the rest is as for `calibrate`."""
     judged: list[_Judged] = []
     lopsided = _lopsided(model, dataset)
     with Progress(progress) as bar:
         advance = bar.start("held-out images", images)
-        for rest, held in parts:
-            partial = _trained_like(model, rest, jobs)
-            some = held[: -(-images // len(parts))]
-            judged += _judge(partial, some, model.object_filter, lopsided, algorithm, seed, jobs, advance)
+        for trial in trials:
+            some = trial.held[: -(-images // len(trials))]
+            judged += _judge(
+                trial.partial(), some, model.object_filter, lopsided, algorithm, seed, jobs, advance
+            )
     if sum(one.near for one in judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
 
-def _trained_like(model: Model, dataset: Dataset, jobs: int | None) -> Model:
+def _trained_like(model: Model, dataset: Dataset, held: Dataset, jobs: int | None) -> Model:
     finest = model.levels[-1]
     mesh = finest.motion.frame.triangles
     # A mesh that was found for one mean may be degenerate on another; only the user's own is kept. Files of pliant
@@ -160,7 +193,8 @@ def _trained_like(model: Model, dataset: Dataset, jobs: int | None) -> Model:
     with warnings.catch_warnings():
         # Said when the model itself was trained.
         warnings.simplefilter("ignore", SamplesLeftOut)
-        return build_model(dataset, settings, jobs=jobs, progress=False, finds=False)
+        other = build_model(dataset, settings, jobs=jobs, progress=False, finds=False)
+    return taught_like(model, other, dataset, held, jobs)
 
 
 def _judge(

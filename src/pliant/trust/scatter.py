@@ -24,7 +24,8 @@ def likeliest_scatter(deviations: Float64, spread: Float64) -> tuple[float, Floa
 
     def of(factor: float) -> Float64:
         values, vectors = np.linalg.eigh(products.mean(axis=0) - factor * spread.mean(axis=0))
-        return np.asarray((vectors * np.maximum(values, floor)[:, None, :]) @ np.swapaxes(vectors, 1, 2))
+        scatter = (vectors * np.maximum(values, floor)[:, None, :]) @ np.swapaxes(vectors, 1, 2)
+        return np.asarray((scatter + np.swapaxes(scatter, 1, 2)) / 2)
 
     def surprise(factor: float) -> float:
         covariance = factor * spread + of(factor)

@@ -42,7 +42,7 @@ _FEW, _FOLDS = 60, 3
 _LARGEST_SHARE = 0.3
 """Of larger sets, the most that is held out."""
 
-_WORST = 0.1
+WORST = 0.1
 """An error counts up to this: a fit that is lost is lost."""
 
 _WORTH = 0.005
@@ -109,7 +109,7 @@ def search(
                 if better:
                     rest = [k for k in everything if k not in _GLANCE]
                     those = np.hstack([those, _errors(folds, other, rest)])[:, np.argsort([*_GLANCE, *rest])]
-                    better = _clearly_better(those, errors)
+                    better = clearly_better(those, errors)
                 tried.append(Tried(change, those, better))
                 bar.note(tried[-1].sentence)
                 if tried[-1].kept:
@@ -153,10 +153,10 @@ def _errors(folds: Sequence[Fold], settings: Training, chosen: Sequence[int]) ->
 
 
 def _bounded(errors: Float64) -> Float64:
-    return np.minimum(np.nan_to_num(errors, nan=_WORST), _WORST)
+    return np.minimum(np.nan_to_num(errors, nan=WORST), WORST)
 
 
-def _clearly_better(errors: Float64, current: Float64) -> bool:
+def clearly_better(errors: Float64, current: Float64) -> bool:
     """Whether errors are smaller than the current ones, fit by fit, by more than their standard error.
 
     And by enough to be worth a model that may be larger or slower.
