@@ -366,7 +366,7 @@ class TestRuns:
         with Progress(False) as bar:
             data = Data(1, bar)
             tested = []
-            for trial, _ in name_trials(objects.plan(settings)[::2], data):
+            for trial, _ in name_trials(objects.plan(settings)[::4], data):
                 seen = {sample.name for sample in data.training(trial.sets).samples}
                 held = [sample.name for sample in data.test(trial).samples]
                 assert not seen & set(held)

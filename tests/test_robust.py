@@ -109,18 +109,26 @@ def test_hidden_panels_weigh_less_than_others(model, dataset):
         assert root[left].mean() < root[right].mean() - 0.2
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_weights_of_one_change_nothing(moving, dataset, name, monkeypatch):
-    """To the last bit, for every algorithm."""
+def assert_same_fits(model, dataset, monkeypatch, **settings):
+    """With weights of one as without any, to the last bit."""
     monkeypatch.setattr("pliant.kernels.robust.USUAL", 0.0)
-    samples = list(dataset[:2])
-    starts = [perturbed(moving, sample.points(), 0.03, np.random.default_rng(2)) for sample in samples]
-    for sampling in (1.0, 0.4):
-        settings = {"algorithm": name, "iterations": (2, 2), "sampling": sampling, "jobs": 1}
-        one, other = (pliant.fit(moving, samples, starts, robust=on, **settings) for on in (True, False))
-        for a, b in zip(one, other, strict=True):
-            assert_array_equal(a.points, b.points)
-            assert a.cost == b.cost
+    sample = dataset[0]
+    start = perturbed(model, sample.points(), 0.03, np.random.default_rng(2))
+    one, other = (
+        pliant.fit(model, sample, start, robust=on, iterations=2, jobs=1, **settings) for on in (True, False)
+    )
+    assert_array_equal(one.points, other.points)
+    assert one.cost == other.cost
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_weights_of_one_change_nothing(model, dataset, name, monkeypatch):
+    assert_same_fits(model, dataset, monkeypatch, algorithm=name)
+
+
+@pytest.mark.parametrize("name", ["po-inv-gn", "ssd-bid-gn-sch"])
+def test_weights_of_one_change_nothing_on_some_pixels(moving, dataset, name, monkeypatch):
+    assert_same_fits(moving, dataset, monkeypatch, algorithm=name, sampling=0.4)
 
 
 class TestWeights:
@@ -154,10 +162,12 @@ def test_fits_of_hidden_objects_are_better(model, dataset, device):
             [
                 np.linalg.norm(fit.points - truth, axis=1).mean()
                 for fit, truth in zip(
-                    pliant.fit(model, images, starts, robust=on, device=device), truths, strict=True
+                    pliant.fit(model, images, starts, algorithm="ssd-asy-gn-sch", robust=on, device=device),
+                    truths,
+                    strict=True,
                 )
             ]
         )
         for on in (True, False)
     ]
-    assert errors[0] < 0.95 * errors[1]
+    assert errors[0] < 0.9 * errors[1]

@@ -103,7 +103,9 @@ class Fitter:
             self.algorithm,
             weights,
             self.jobs,
-            robust=self.settings.robust,
+            # Of so few pixels as the coarsest level has, none can be told to be hidden.
+            robust=self.settings.robust
+            and (level is self.model.levels[-1] or level is not self.model.levels[0]),
         )
         stopping, order = self.settings.stopping, self.settings.order
         problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)

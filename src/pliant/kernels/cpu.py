@@ -24,7 +24,7 @@ from pliant.kernels import mesh_loops
 from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes, pass_with_values
 from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
-from pliant.kernels.robust import ROUNDS, centred, roots_in, weigh_down
+from pliant.kernels.robust import centred, roots_in, weigh_down
 from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
 from pliant.threads import shared_pool
@@ -165,28 +165,12 @@ class CpuKernel:
 
     def _weigh_down(self, seen: Float32, c: Floats | None) -> None:
         """Weigh down what is seen `(b, V, c, k, LANES)` where c `(b, m)`, the best if None, does not agree."""
-        starts, last = self.mesh.layout.starts, seen.shape[3] - 1
-        values = aligned(seen[:, :, :, last:])
-        explained = self.combined(self._best(values) if c is None else c)
-        roots = self._roots(values, explained)
-        for _ in range(ROUNDS - 1 if c is None else 0):
-            filled = aligned(values)
-            for some in zip(filled, explained, roots, strict=True):
-                weigh_down(*some, starts, 0)
-            explained = self.combined(self._best(filled))
-            roots = self._roots(values, explained)
-        for some in zip(seen, explained, roots, strict=True):
-            weigh_down(*some, starts, last)
-
-    def _best(self, values: Float32) -> Float64:
-        """The likeliest appearance `(b, m)` for values e = i - abar `(b, V, c, 1, LANES)`."""
-        nothing = empty(0, *self.mean.shape[:2], LANES)
-        return self._pass(values, np.zeros((len(values), 0)), nothing)[1] * self.subspace.shrinkage
-
-    def _roots(self, values: Float32, explained: Float32) -> list[Float64]:
-        """√w of all panels, for each of a few images."""
-        pairs, mean = zip(values, explained, strict=True), _made(self.centred_mean)
-        return [roots_in(self.mesh.layout, block, known, mean) for block, known in pairs]
+        layout, mean, last = self.mesh.layout, _made(self.centred_mean), seen.shape[3] - 1
+        if c is None:
+            values, nothing = aligned(seen[:, :, :, last:]), empty(0, *self.mean.shape[:2], LANES)
+            c = self._pass(values, np.zeros((len(seen), 0)), nothing)[1] * self.subspace.shrinkage
+        for block, known in zip(seen, self.combined(c), strict=True):
+            weigh_down(block, known, roots_in(layout, block, last, known, mean), layout.starts, last)
 
     def _pass(self, seen: Float32, c: Floats, modelled: Float32) -> tuple[Float64, Float64]:
         """A'G `(b, 2v, m)` if slopes are seen, and A'e `(b, m)`; what is in `modelled` grows by A c."""

@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats, Int32
-from pliant.kernels.robust import ROUNDS, agreement_of, centred, panel_of_pixel, roots_of_weights
+from pliant.kernels.robust import agreement_of, centred, panel_of_pixel, roots_of_weights
 from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
 from pliant.motion import jacobian
@@ -81,17 +81,12 @@ class ReferenceKernel:
     def _weighted(self, e: Floats, c: Floats | None) -> tuple[Floats, Floats]:
         """The image less the mean `(f c,)`, weighed by appearance c `(m,)`, the best if None; and √w `(f, 1)`."""
         panel, channels = panel_of_pixel(self.level.motion, self._chosen), self.level.channels
-        counts, mean = np.bincount(panel), centred(self.subspace.mean, channels)
-        known = np.zeros_like(e) if c is None else c @ self._basis
-        roots = np.ones(len(counts))
-        for _ in range(ROUNDS if c is None else 1):
-            if c is None:
-                seen = known + np.repeat(roots[panel], channels) * (e - known)
-                known = (self.subspace.shrinkage * (self._basis @ seen)) @ self._basis
-            i, a = e + mean, known + mean
-            sums = [np.sum((x * y).reshape(-1, channels), axis=1) for x, y in ((i, a), (i, i), (a, a))]
-            products = np.stack([np.bincount(panel, some).astype(np.float64) for some in sums], axis=-1)
-            roots = roots_of_weights(agreement_of(products), counts)
+        best = self.subspace.shrinkage * (self._basis @ e) if c is None else c
+        known, mean = best @ self._basis, centred(self.subspace.mean, channels)
+        i, a = e + mean, known + mean
+        sums = [np.sum((x * y).reshape(-1, channels), axis=1) for x, y in ((i, a), (i, i), (a, a))]
+        products = np.stack([np.bincount(panel, some).astype(np.float64) for some in sums], axis=-1)
+        roots = roots_of_weights(agreement_of(products), np.bincount(panel))
         root = roots[panel][:, None].astype(self.dtype)
         return known + np.repeat(root[:, 0], channels) * (e - known), root
 

@@ -29,9 +29,6 @@ from pliant.motion import Motion, PiecewiseAffine, ThinPlateSpline
 USUAL = 0.6
 """Panels that agree by less than this share of the median are weighted down."""
 
-ROUNDS = 2
-"""How often appearance and weights are estimated in turn, where appearance is not an unknown."""
-
 
 def roots_of_weights(agreement: Floats, counts: NDArray[np.integer[Any]]) -> Float64:
     """√w `(P,)` of panels that agree so well `(P,)` and have so many pixels `(P,)`.
@@ -70,23 +67,26 @@ def panel_of_pixel(motion: Motion, chosen: Int32) -> Int32:
     return out
 
 
-def roots_in(layout: Layout, values: Float32, explained: Float32, mean: Float32) -> Float64:
-    """√w of all panels, from i - abar and the centred mean `(V, c, 1, LANES)`, and a - abar `(V, c, LANES)`."""
+def roots_in(layout: Layout, seen: Float32, field: int, explained: Float32, mean: Float32) -> Float64:
+    """√w of all panels, from i - abar, a field of a block `(V, c, k, LANES)`, and a - abar `(V, c, LANES)`.
+
+    `mean (V, c, 1, LANES)` is centred.
+    """
     counts = np.add.reduceat(np.sum(layout.own >= 0, axis=1), layout.starts[:-1])
-    return roots_of_weights(agreement_of(_products(values, explained, mean, layout.starts)), counts)
+    return roots_of_weights(agreement_of(_products(seen, field, explained, mean, layout.starts)), counts)
 
 
 @compiled(fastmath=True)
-def _products(values: Any, explained: Any, mean: Any, starts: Any) -> Any:
+def _products(seen: Any, field: Any, explained: Any, mean: Any, starts: Any) -> Any:
     """i'a, i'i and a'a `(P, 3)` by panel."""
     out = np.zeros((len(starts) - 1, 3))
     for panel in range(len(out)):
         for v in range(starts[panel], starts[panel + 1]):
             ia = ii = aa = np.float32(0)
-            for channel in range(values.shape[1]):
+            for channel in range(seen.shape[1]):
                 for lane in range(LANES):
                     usual = mean[v, channel, 0, lane]
-                    i, a = values[v, channel, 0, lane] + usual, explained[v, channel, lane] + usual
+                    i, a = seen[v, channel, field, lane] + usual, explained[v, channel, lane] + usual
                     ia += i * a
                     ii += i * i
                     aa += a * a

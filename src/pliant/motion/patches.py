@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from math import isqrt
+from math import ceil, isqrt, sqrt
 from typing import ClassVar
 
 import numpy as np
@@ -20,8 +20,11 @@ from pliant.shape.procrustes import shape_size
 PATCH_SHARE = 0.08
 """Side of a patch as a share of the object's size."""
 
-_LEAST_REACH = 4
-"""Pixels of a patch on each side of its middle, at the least: smaller ones lose an object at coarse levels."""
+_COVERING_REACH = 4
+"""Up to so many pixels on each side of its middle, a patch has its share of all that lies between the landmarks.
+
+Few landmarks with patches that are a share of the object's size lose it at coarse levels: these are all they see.
+"""
 
 
 class PatchFrame(Frame):
@@ -106,7 +109,9 @@ class Patches:
 
 def patch_reach(vertices: Floats) -> int:
     """Pixels of a patch on each side of its middle, for a mean shape `(v, 2)`."""
-    return max(_LEAST_REACH, round(PATCH_SHARE * float(shape_size(vertices)) / 2))
+    share = float(np.prod(np.ptp(vertices, axis=0))) / len(vertices)
+    covering = min(_COVERING_REACH, ceil((sqrt(share) - 1) / 2))
+    return max(1, covering, round(PATCH_SHARE * float(shape_size(vertices)) / 2))
 
 
 def build_patches(vertices: Floats, triangles: Int32) -> PatchFrame:
