@@ -77,7 +77,8 @@ def train_linear(
     samples
         Images `(h, w)` or `(h, w, 3)`, each with all its landmarks `(v, 2)`. They are read once.
     mirror
-        Which landmark is which in a mirror `(v,)`, if the object is symmetric: images then count twice.
+        Which landmark is which in a mirror `(v,)`, if the object is symmetric: the regression then has every
+        image twice.
     starts
         How many starts the regression is learned from, about; each image has 2 to 16 of them.
     jobs
@@ -121,7 +122,7 @@ def train_linear(
             learned, known = _learn_step(expert, known, size, grid, spacing, pool)
             expert = replace(expert, steps=(*expert.steps, learned))
             step()
-        known = _some(known, min(starts, _FEWEST_FILTERED), rng)
+        known = _some(known, images, min(starts, _FEWEST_FILTERED), rng)
         for size, grid, spacing, reach in _FILTERS:
             layer, known = _learn_layer(expert, known, (size, grid, spacing, reach), seed, pool)
             expert = replace(expert, filters=(*expert.filters, layer))
@@ -301,11 +302,15 @@ class _Gram(NamedTuple):
         return np.asarray(found, dtype=np.float32)
 
 
-def _some(known: _Known, fewest: int, rng: np.random.Generator) -> _Known:
-    """One start of each image, as many as filters are learned from; of few images, several."""
-    order = rng.permutation(len(known.owner))
-    copies = max(1, fewest // len(known.parts))
-    turn = np.zeros(len(known.parts), dtype=np.int64)
+def _some(known: _Known, images: int, fewest: int, rng: np.random.Generator) -> _Known:
+    """One start of each image, as many as filters are learned from; of few images, several.
+
+    Mirror images are left out: annotators do not do to the left what they do to the right, and filters are fine
+    enough to see it. Median errors on faces were .0146 of the object without them, and .0157 with them.
+    """
+    order = rng.permutation(np.flatnonzero(known.owner < images))
+    copies = max(1, fewest // images)
+    turn = np.zeros(images, dtype=np.int64)
     chosen = []
     for k in order:
         if turn[known.owner[k]] < copies:

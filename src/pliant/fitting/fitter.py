@@ -30,7 +30,13 @@ from pliant.fitting.loop import (
     Problem,
     iterate,
 )
-from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
+from pliant.fitting.preparation import (
+    appearance_of,
+    check_learned,
+    first_coordinates,
+    make_kernel,
+    weights_of,
+)
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
 from pliant.fitting.states import State, by_facing, going_on
 from pliant.fitting.status import Status
@@ -81,6 +87,7 @@ class Fitter:
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
         """One problem a level; made at the first fit."""
+        check_learned(self.algorithm, self.model.levels, self.settings.device)
         return [self._prepare(level) for level in self.model.levels]
 
     def _prepare(self, level: Level) -> tuple[Level, Subspace, Problem]:

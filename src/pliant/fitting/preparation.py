@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from pliant.arrays import Float32, Float64, Int32
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD, Weights, weigh
 from pliant.fitting.loop import Iterated, Problem
+from pliant.fitting.method import CascadedRegression
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
 from pliant.level import Level
@@ -40,7 +42,27 @@ def make_kernel(
         return ReferenceKernel(level, subspace, pixels, np.float32)
     from pliant.kernels.cpu import cpu_kernel
 
-    return suited(cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs), algorithm, weights)
+    kernel = cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs)
+    if isinstance(algorithm.method, CascadedRegression) and level.descents is not None:
+        from pliant.kernels.descents import descent_kernel
+
+        return descent_kernel(kernel, level.descents, pixels, weights.residual, weights.appearance)
+    return suited(kernel, algorithm, weights)
+
+
+def check_learned(algorithm: Algorithm, levels: Sequence[Level], device: str) -> None:
+    """A sentence, if an algorithm wants what no level has learned, or what a device cannot do."""
+    if not isinstance(algorithm.method, CascadedRegression):
+        return
+    if not any(level.descents is not None for level in levels):
+        raise ValueError(
+            f"'{algorithm}' goes by cascaded regression, which this model has not learned: give it to "
+            "pliant.building.descents.learn_descents with its training images, or take another algorithm."
+        )
+    if device == "reference" or not isinstance(levels[0].motion, PiecewiseAffine):
+        raise ValueError(
+            f"'{algorithm}' is for piecewise affine models on the device cpu: take another algorithm."
+        )
 
 
 def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:
