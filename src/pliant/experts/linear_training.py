@@ -27,8 +27,11 @@ FEWEST = 4
 
 _FOLDS = 5
 
-_STEPS = ((40.0, 4, 4), (60.0, 4, 4), (90.0, 4, 4))
+_STEPS = ((40.0, 4, 4), (40.0, 4, 4), (60.0, 4, 4), (90.0, 4, 4))
 """Sizes of the object in the regression, with the grids and the spacing of descriptions."""
+
+_EVEN = 3
+"""Steps that learn from all starts alike."""
 
 _FILTERS = ((80.0, 5, 3, 6), (120.0, 5, 3, 5))
 """Sizes of the object under the filters, with their grids, spacing and reach."""
@@ -86,7 +89,7 @@ def train_linear(
     seed
         Of the starts and the folds.
     step
-        Called five times, as the work goes on.
+        Called six times, as the work goes on.
 
     Returns
     -------
@@ -199,8 +202,9 @@ def _learn_step(
     placed = align(np.broadcast_to(expert.mean, known.shapes.shape), known.shapes)
     away = placed.inverse().apply(known.truth) - placed.inverse().apply(known.shapes)
     squares = np.mean(np.sum(away**2, axis=-1), axis=-1)
-    # After the first step, starts that are lost must not outweigh those that are nearly there.
-    weights = 1 / (1 + squares / np.median(squares)) if expert.steps else np.ones_like(squares)
+    # In the end, starts that are lost must not outweigh those that are nearly there.
+    late = len(expert.steps) >= _EVEN
+    weights = 1 / (1 + squares / np.median(squares)) if late else np.ones_like(squares)
     weights /= weights.mean()
     goals = away.reshape(len(away), -1) @ expert.basis
     share = (weights / weights.sum()).astype(np.float32)
