@@ -126,6 +126,22 @@ def test_a_device_that_cannot_says_so(learned, painted):
         pliant.fit(learned, image, truth, algorithm="po-inv-cr", device="reference")
 
 
+def test_coarse_levels_may_go_by_it_and_fine_ones_by_another(plain, painted):
+    coarse = learn_descents(plain, painted[0], stages=2)
+    image, truth = painted[1][1]
+    start = perturbed(plain, truth, 0.05, np.random.default_rng(0))
+    fits = [
+        pliant.fit(coarse, image, start, algorithm="ssd-asy-gn-sch", cascade=cascade)
+        for cascade in (True, False)
+    ]
+    for fit in fits:
+        assert np.linalg.norm(fit.points - truth, axis=-1).mean() < 0.02 * shape_size(truth)
+    # They differ on their way.
+    assert not np.allclose(fits[0].trace[0].points[1], fits[1].trace[0].points[1])
+    with pytest.raises(ValueError, match="has not learned"):
+        pliant.fit(plain, image, start, cascade=True)
+
+
 def test_names():
     assert Algorithm.parse("po-inv-cr").method == CascadedRegression()
     for name in ("po-inv-cr", "po:0.0:map-inv-cr"):

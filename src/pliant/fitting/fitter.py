@@ -31,6 +31,7 @@ from pliant.fitting.loop import (
     iterate,
 )
 from pliant.fitting.preparation import (
+    COARSE,
     appearance_of,
     check_learned,
     first_coordinates,
@@ -87,7 +88,8 @@ class Fitter:
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
         """One problem a level; made at the first fit."""
-        check_learned(self.algorithm, self.model.levels, self.settings.device)
+        wanted = COARSE if self.settings.cascade else self.algorithm
+        check_learned(wanted, self.model.levels, self.settings.device)
         return [self._prepare(level) for level in self.model.levels]
 
     def _prepare(self, level: Level) -> tuple[Level, Subspace, Problem]:
@@ -99,14 +101,14 @@ class Fitter:
             )
         sampling = self.settings.sampling
         pixels = None if sampling >= 1 else level.motion.frame.sample(sampling)
-        cost = self.algorithm.cost
-        subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
-        weights = weights_of(self.algorithm, level, subspace)
-        kernel = make_kernel(
-            self.settings.device, level, subspace, pixels, self.algorithm, weights, self.jobs
+        algorithm = COARSE if self.settings.cascade and level.descents is not None else self.algorithm
+        subspace = restrict(
+            level.appearance, level.channels, pixels, unit_variances=algorithm.cost == SSD("ridge")
         )
+        weights = weights_of(algorithm, level, subspace)
+        kernel = make_kernel(self.settings.device, level, subspace, pixels, algorithm, weights, self.jobs)
         stopping, order = self.settings.stopping, self.settings.order
-        problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)
+        problem = Problem(kernel, level.motion, level.shape, weights, algorithm, stopping, order)
         return level, subspace, problem
 
     def alike(self, **changes: Any) -> Fitter:

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
 
 
+COARSE = Algorithm.parse("po:map-inv-cr")
+"""What levels are fitted by that have learned cascaded regression, if settings say so."""
+
+
 def make_kernel(
     device: str,
     level: Level,

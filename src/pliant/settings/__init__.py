@@ -356,6 +356,11 @@ class Fitting(Starting):
         "Listen to the model's expert, if it has one: it says where landmarks are, before pixels are fitted and "
         "while they are. Without it, the model is fitted alone.",
     )
+    cascade: bool = setting(
+        False,
+        flag(),
+        "Fit the levels that have learned cascaded regression by it, and the others by the algorithm.",
+    )
     sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
     stopping: Stopping = field(default_factory=Stopping)
     order: Literal["exact", "first-order"] = setting(
