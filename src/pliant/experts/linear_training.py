@@ -309,9 +309,9 @@ class _Gram(NamedTuple):
 def _some(known: _Known, images: int, fewest: int, rng: np.random.Generator) -> _Known:
     """One start of each image, as many as filters are learned from; of few images, several.
 
-    Of many images, mirror images are left out: on 80 faces held out, trained on 1,595, the median error was .0148 of the
-    object without them here and .0167 with them. Why is not known; annotations that are not symmetric may be it. With
-    20 images it was .0243 and .0229.
+    Of many images, mirror images are left out: trained on 1,595 faces, the median error on 80 others was .0148 of
+    the object without them here, and .0167 with them. Why is not known; annotations that are not symmetric may be
+    it. Trained on 20 faces, it was .0243 and .0229.
     """
     allowed = len(known.parts) if images < _FEW else images
     order = rng.permutation(np.flatnonzero(known.owner < allowed))
