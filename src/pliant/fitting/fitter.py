@@ -30,7 +30,14 @@ from pliant.fitting.loop import (
     Problem,
     iterate,
 )
-from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
+from pliant.fitting.preparation import (
+    COARSE,
+    appearance_of,
+    check_learned,
+    first_coordinates,
+    make_kernel,
+    weights_of,
+)
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
 from pliant.fitting.states import State, by_facing, going_on
 from pliant.fitting.status import Status
@@ -81,6 +88,7 @@ class Fitter:
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
         """One problem a level; made at the first fit."""
+        check_learned(self.algorithm, self.model.levels, self.settings.device)
         return [self._prepare(level) for level in self.model.levels]
 
     def _prepare(self, level: Level) -> tuple[Level, Subspace, Problem]:
@@ -92,23 +100,19 @@ class Fitter:
             )
         sampling = self.settings.sampling
         pixels = None if sampling >= 1 else level.motion.frame.sample(sampling)
-        cost = self.algorithm.cost
-        subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
-        weights = weights_of(self.algorithm, level, subspace)
+        learned = level.descents is not None and self.settings.cascade and self.settings.device == "cpu"
+        algorithm = COARSE if learned else self.algorithm
+        unit = algorithm.cost == SSD("ridge")
+        subspace = restrict(level.appearance, level.channels, pixels, unit_variances=unit)
+        weights = weights_of(algorithm, level, subspace)
+        # Of so few pixels as the coarsest level has, none can be told to be hidden.
+        coarsest = level is self.model.levels[0] and len(self.model.levels) > 1
+        robust = self.settings.robust and not coarsest
         kernel = make_kernel(
-            self.settings.device,
-            level,
-            subspace,
-            pixels,
-            self.algorithm,
-            weights,
-            self.jobs,
-            # Of so few pixels as the coarsest level has, none can be told to be hidden.
-            robust=self.settings.robust
-            and (level is self.model.levels[-1] or level is not self.model.levels[0]),
+            self.settings.device, level, subspace, pixels, algorithm, weights, self.jobs, robust=robust
         )
         stopping, order = self.settings.stopping, self.settings.order
-        problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)
+        problem = Problem(kernel, level.motion, level.shape, weights, algorithm, stopping, order)
         return level, subspace, problem
 
     def alike(self, **changes: Any) -> Fitter:
