@@ -81,7 +81,7 @@ def test_with_the_slopes_of_the_mean_it_is_gauss_newton(plain, painted):
     same = replace(plain, levels=levels)
     image, truth = painted[1][0]
     start = perturbed(plain, truth, 0.05, np.random.default_rng(0))
-    one = pliant.fit(same, image, start, algorithm="po-inv-cr")
+    one = pliant.fit(same, image, start, algorithm="po-inv-cr", cascade=False)
     other = pliant.fit(plain, image, start, algorithm="po-inv-gn")
     np.testing.assert_allclose(one.points, other.points, atol=1e-2)
 

@@ -73,7 +73,8 @@ class Fitter:
     keep_evidence: bool = True
 
     def __post_init__(self) -> None:
-        suited = self.settings.suited_to(self.model.settings, len(self.model.levels))
+        guided = self.model.expert is not None
+        suited = self.settings.suited_to(self.model.settings, len(self.model.levels), guided=guided)
         object.__setattr__(self, "settings", suited)
 
     @property
