@@ -23,7 +23,7 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.guided import first_level, guides, landmarks_of, spread_of, term_in_views
+from pliant.fitting.guided import GUIDED, first_level, guides, landmarks_of, spread_of, term_in_views
 from pliant.fitting.hypotheses import about, begins_late
 from pliant.fitting.loop import (
     Iterated,
@@ -71,10 +71,13 @@ class Fitter:
     jobs: int = 1
     keep_trace: bool = True
     keep_evidence: bool = True
+    brief: bool | None = None
+    """Whether fits that an expert has led may be shorter than others: unless iterations were given."""
 
     def __post_init__(self) -> None:
-        guided = self.model.expert is not None
-        suited = self.settings.suited_to(self.model.settings, len(self.model.levels), guided=guided)
+        if self.brief is None:
+            object.__setattr__(self, "brief", not self.settings.iterations)
+        suited = self.settings.suited_to(self.model.settings, len(self.model.levels))
         object.__setattr__(self, "settings", suited)
 
     @property
@@ -176,6 +179,8 @@ class Fitter:
         levels, several = self.prepared, groups[0][0].guide is None and (self.settings.hypotheses or 1) > 1
         for number in range(first, len(levels)):
             (level, subspace, problem), limit = levels[number], self.iterations[number]
+            if self.brief and groups[0][0].guide is not None:
+                limit = min(limit, GUIDED)
             if several and begins_late(number, len(levels)):
                 for group in groups:
                     for one in [facing[0] for facing in by_facing(group)]:

@@ -320,10 +320,6 @@ class Starting(Settings):
     seed: int = setting(0, whole(0), "Another seed draws other starts.")
 
 
-_GUIDED = 5
-"""Iterations at the finest level after an expert: on held-out faces 5, 8 and 12 ended at the same error."""
-
-
 @dataclass(frozen=True)
 class Fitting(Starting):
     """How images are fitted; `fit` and `evaluate` take it.
@@ -391,16 +387,10 @@ class Fitting(Starting):
     )
     device: str = setting("cpu", choice(*DEVICES), "What computes: cpu, or reference (slow, for checks).")
 
-    def suited_to(self, trained: Training, levels: int, *, guided: bool = False) -> Fitting:
-        """With what a model of so many levels was trained to be fitted with, where nothing else is said.
-
-        Where an expert has `guided` fits to their place, a few iterations at the finest level are enough.
-        """
+    def suited_to(self, trained: Training, levels: int) -> Fitting:
+        """With what a model of so many levels was trained to be fitted with, where nothing else is said."""
         own = trained.iterations if len(trained.iterations) in (1, levels) else ()
         counts = self.iterations or own or ((24, 16) if levels == 2 else (20,))
-        if guided and self.experts and not self.iterations:
-            every = counts * (1 if len(counts) == levels else levels)
-            counts = (*every[:-1], min(every[-1], _GUIDED))
         if len(counts) not in (1, levels):
             raise ValueError(
                 f"iterations={shown(counts)}: the model has {levels} levels; give one number for all, or one each."
