@@ -20,6 +20,12 @@ def moments(logits: Float32, height: int, width: int) -> tuple[Float64, Float64]
     return points * cell + (cell - 2) / 2, covariance * np.outer(cell, cell)
 
 
+def cell_places(cells: int, pixels: int) -> Float64:
+    """Where the `cells` along a side of a map are, in pixels of its window."""
+    cell = pixels / cells
+    return np.asarray(np.arange(cells) * cell + (cell - 2) / 2)
+
+
 @compiled()
 def _moments(logits: Float32) -> tuple[Float64, Float64]:
     maps, rows, columns = logits.shape
@@ -39,6 +45,7 @@ def _moments(logits: Float32) -> tuple[Float64, Float64]:
                     xy += weight * column * row
                     yy += weight * row * row
         # A map without a number in it says nothing: it stays without one.
+        total = total if total > 0 else np.nan
         x, y = x / total, y / total
         points[k, 0], points[k, 1] = x, y
         covariance[k, 0, 0], covariance[k, 1, 1] = xx / total - x * x, yy / total - y * y

@@ -11,7 +11,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
-from pliant.settings import Detector, Starting
+from pliant.settings import Detector, Fitting, Starting
 from pliant.starts.boxes import centre_box
 from pliant.starts.detectors import (
     DETECTORS,
@@ -110,7 +110,7 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
     if chosen == "scan":
         # The best finds in all of the image compete, wherever they are.
-        find: FindStarts = make_scan(model, settings.tries, settings.any_rotation)
+        find: FindStarts = make_scan(model, settings.tries, settings.any_rotation, _listens(settings))
     else:
         find = partial(_first, _find(model, chosen, settings))
     if chosen == "detector" and settings.fallback is not None:
@@ -208,7 +208,7 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     if way == "centre":
         return lambda image: [centre_box(image)]
     if way == "scan":
-        look = make_object_search(model, _SUSPECTS, tries, settings.any_rotation)
+        look = make_object_search(model, _SUSPECTS, tries, settings.any_rotation, _listens(settings))
         return lambda image: [*look(image)]
     if way == "placement":
         usual = _known(model, IMAGE)
@@ -233,6 +233,11 @@ def _detect(
     if not len(boxes):
         raise NothingFound(f"the detector {name} found nothing.")
     return [np.array([placed(relation, box, mean, move) for move in moves]) for box in boxes]
+
+
+def _listens(settings: Starting) -> bool:
+    """Whether the model's expert may help to find: unless fits are told not to listen to it."""
+    return not isinstance(settings, Fitting) or settings.experts
 
 
 def _knows_detector(model: Model, detector: str | Detector | None) -> bool:

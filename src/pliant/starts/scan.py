@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 
 from pliant.arrays import Float64, Image
+from pliant.experts.network import NetworkExpert, has_engine
 from pliant.model import Model
 from pliant.shape.facing import flipped, other_way
 from pliant.starts.filtering import search, turns_of
 from pliant.starts.found import NothingFound, check_sides, separated
+from pliant.starts.judging import judged
 from pliant.starts.windows import make_window_scan
 
 LEAST = -0.5
@@ -19,11 +21,16 @@ LEAST = -0.5
 _PEAKS = 300
 """Most finds, before those of one object are put together."""
 
+_JUDGED = 30
+"""Suspects that a network looks at, or as many as are wanted if these are more."""
+
 _TOGETHER = 2
 """Starts on one object, before those on the next."""
 
 
-def make_scan(model: Model, best: int = 5, any_rotation: bool = False) -> Callable[[Image], Float64]:
+def make_scan(
+    model: Model, best: int = 5, any_rotation: bool = False, experts: bool = True
+) -> Callable[[Image], Float64]:
     """A function that finds the `best` starts `(k, v, 2)` in an image, the most likely first.
 
     They are on several places, if there are several that look like the object: a fit tells which is one. With
@@ -31,7 +38,7 @@ def make_scan(model: Model, best: int = 5, any_rotation: bool = False) -> Callab
     """
     if model.object_filter is None:
         return make_window_scan(model, best)
-    look = make_object_search(model, best, best, any_rotation)
+    look = make_object_search(model, best, best, any_rotation, experts)
 
     def scan(image: Image) -> Float64:
         objects = look(image)
@@ -43,15 +50,27 @@ def make_scan(model: Model, best: int = 5, any_rotation: bool = False) -> Callab
 
 
 def make_object_search(
-    model: Model, most: int = 20, starts: int = 5, any_rotation: bool = False
+    model: Model, most: int = 20, starts: int = 5, any_rotation: bool = False, experts: bool = True
 ) -> Callable[[Image], list[Float64]]:
     """A function that finds up to `most` separate objects in an image, the most likely first.
 
     Each object is up to `starts` starts `(k, v, 2)`, k >= 1, the best first; different objects do not overlap much.
     Not all of them are objects: a fit with its confidence tells. The function raises `NothingFound`, a ValueError
     with a sentence, where there is none. An object that may face both ways is looked for in
-    the mirror image too. Make it once for many images: threads may share it.
+    the mirror image too. With `experts`, the network of a model that has one says which are the most likely. Make
+    it once for many images: threads may share it.
     """
+    network = model.expert
+    if experts and isinstance(network, NetworkExpert) and has_engine():
+        suspects = _make_search(model, max(_JUDGED, most), starts, any_rotation)
+        return lambda image: judged(network, image, suspects(image), most, starts, model.faces_both_ways)
+    return _make_search(model, most, starts, any_rotation)
+
+
+def _make_search(
+    model: Model, most: int, starts: int, any_rotation: bool
+) -> Callable[[Image], list[Float64]]:
+    """The same, by what was learned about windows alone."""
     found = model.object_filter
     if found is None:
         window_scan = make_window_scan(model, most * starts)
