@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,15 +136,18 @@ def test_no_import_goes_round():
         graph = {module: found for module, found in graph.items() if module not in ends}
 
 
-def test_a_model_is_read_with_numpy_alone(tmp_path, model):
+@pytest.mark.parametrize("kind", [None, "linear_expert", "network_expert"])
+def test_a_model_is_read_with_numpy_alone(tmp_path, model, kind, request):
     """Machines that only fit on an accelerator need not have the rest."""
-    model.save(tmp_path / "m.pliant")
+    expert = None if kind is None else request.getfixturevalue(kind)
+    replace(model, expert=expert).save(tmp_path / "m.pliant")
     code = f"""
 import sys
-for name in ("numba", "cv2", "scipy", "PIL", "matplotlib", "typer", "rich", "safetensors"):
+for name in ("numba", "cv2", "scipy", "PIL", "matplotlib", "typer", "rich", "safetensors", "torch"):
     sys.modules[name] = None
 import pliant
 model = pliant.load({str(tmp_path / "m.pliant")!r})
+assert (model.expert is None) == {kind is None}
 level = model.levels[-1]
 print(level.motion.positions(level.shape.instance(level.shape.project(level.shape.mean))).shape)
 """
