@@ -49,7 +49,7 @@ LAYERS = [
     {"experts.patches"},
     {"appearance", "level"},
     {"starts.cells"},
-    {"experts.posterior"},
+    {"experts.posterior", "experts.visibility"},
     {"experts.sightings"},
     {"metrics", "starts.found", "starts.placement"},
     {"motion"},

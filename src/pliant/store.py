@@ -193,14 +193,17 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     return Confidence(
         fits=operator.index(plain["fits"]),
         factor=_real(plain["factor"]),
-        object_weights=None
-        if plain.get("object_weights") is None
-        else np.asarray(plain["object_weights"], dtype=np.float64),
+        object_weights=_weights(plain.get("object_weights")),
+        expert_weights=_weights(plain.get("expert_weights")),
         **{
             name: np.asarray(plain[name], dtype=np.float64)
             for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")
         },
     )
+
+
+def _weights(plain: object) -> Float64 | None:
+    return None if plain is None else np.asarray(plain, dtype=np.float64)
 
 
 def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Parts:

@@ -36,6 +36,7 @@ from pliant.starts.noise import perturbed
 from pliant.starts.placement import LOST
 from pliant.starts.wrong import wrong_starts
 from pliant.trust.confidence import (
+    PIXELS,
     Confidence,
     Evidence,
     predictors,
@@ -271,7 +272,8 @@ def _judged(model: Model, fit: FitResult, truth: Float64, near: bool) -> _Judged
 
 def _learned(every: Sequence[_Judged]) -> Confidence:
     judged = [one for one in every if one.near]
-    errors, seen, known = _told(judged)
+    guided = sum(one.evidence.guided for one in judged) > len(judged) / 2
+    errors, seen, known = _told(judged, guided)
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
     rows = [_logistic((seen - centre) / scale, errors < bound) for bound in REGRESSED_BOUNDS]
@@ -281,6 +283,7 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
         np.array([one.deviations for one in typical]),
         np.array([one.evidence.outside * one.spread for one in typical]),
     )
+    pixels, expert = slice(PIXELS), slice(PIXELS, None)
     return Confidence(
         fits=len(errors),
         centre=centre,
@@ -290,25 +293,31 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
         offsets=np.array([row[-1] for row in rows]),
         factor=factor,
         scatter=scatter,
-        object_weights=_object_weights(every, centre, scale),
+        object_weights=_object_weights(every, centre, scale, pixels),
+        expert_weights=_object_weights(every, centre, scale, expert) if guided else None,
     )
 
 
-def _told(judged: Sequence[_Judged]) -> tuple[Float64, Float64, Bools]:
-    """Errors `(f,)`, predictors `(f, k)`, and which of the fits have both."""
+def _told(judged: Sequence[_Judged], guided: bool) -> tuple[Float64, Float64, Bools]:
+    """Errors `(f,)`, predictors `(f, k)`, with the expert's if fits are guided, and which fits have all of it."""
     errors = np.array([one.error for one in judged])
-    seen = np.array([predictors(one.evidence) for one in judged])
+    seen = np.array([predictors(one.evidence)[: None if guided else PIXELS] for one in judged])
     return errors, seen, np.all(np.isfinite(seen), axis=1) & np.isfinite(errors)
 
 
-def _object_weights(judged: Sequence[_Judged], centre: Float64, scale: Float64) -> Float64 | None:
-    """Weights and an offset `(k + 1,)` that tell fits on the object from those elsewhere, if there are some."""
-    errors, seen, known = _told(judged)
+def _object_weights(
+    judged: Sequence[_Judged], centre: Float64, scale: Float64, part: slice
+) -> Float64 | None:
+    """Weights of a part of the predictors, and an offset, that tell fits on the object from those elsewhere.
+
+    None if there are hardly any elsewhere.
+    """
+    errors, seen, known = _told(judged, part.stop is None)
     clear = known & ((errors < _ON_OBJECT) | (errors > LOST))
     found = errors[clear] < _ON_OBJECT
     if len(found) - np.sum(found) < _FEWEST_WRONG:
         return None
-    return _logistic((seen[clear] - centre) / scale, found)
+    return _logistic((seen[clear][:, part] - centre[part]) / scale[part], found)
 
 
 def _logistic(x: Float64, happened: Bools) -> Float64:
