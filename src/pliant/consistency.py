@@ -212,11 +212,14 @@ def _check_confidence(confidence: Confidence, landmarks: int) -> None:
         "the confidence has arrays of the wrong shapes",
     )
     pixels, expert = confidence.object_weights, confidence.expert_weights
+    usual = confidence.usual_deviations
     _require(
         (pixels is None or pixels.shape == (min(k, PIXELS) + 1,))
-        and (expert is None or expert.shape == (k - PIXELS + 1,) == (3,)),
+        and (expert is None or expert.shape == (k - PIXELS + 1,) == (3,))
+        and (usual is None or usual.shape == (landmarks,)),
         "the confidence has arrays of the wrong shapes",
     )
+    _require(usual is None or bool(np.all(usual > 0)), "usual deviations of the confidence are not positive")
     arrays = [value for value in vars(confidence).values() if isinstance(value, np.ndarray)]
     numbers = all(map(_finite, arrays)) and math.isfinite(confidence.factor)
     _require(numbers, "the confidence has entries that are not finite numbers")

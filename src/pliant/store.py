@@ -193,8 +193,9 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     return Confidence(
         fits=operator.index(plain["fits"]),
         factor=_real(plain["factor"]),
-        object_weights=_weights(plain.get("object_weights")),
-        expert_weights=_weights(plain.get("expert_weights")),
+        object_weights=_learned(plain.get("object_weights")),
+        expert_weights=_learned(plain.get("expert_weights")),
+        usual_deviations=_learned(plain.get("usual_deviations")),
         **{
             name: np.asarray(plain[name], dtype=np.float64)
             for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")
@@ -202,7 +203,7 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     )
 
 
-def _weights(plain: object) -> Float64 | None:
+def _learned(plain: object) -> Float64 | None:
     return None if plain is None else np.asarray(plain, dtype=np.float64)
 
 

@@ -131,15 +131,16 @@ class FitResult(Concise):
         return (self, *self.others)
 
     @property
-    def hidden(self) -> NDArray[np.bool_]:
-        """Which landmarks `(v,)` an expert does not see.
+    def hidden(self) -> NDArray[np.bool_] | None:
+        """Which landmarks `(v,)` an expert does not see: behind something, for instance.
 
-        Their points are what the model makes of the others. Without an expert nobody has looked, and none are known
-        to be hidden.
+        Their points are what the model makes of the others. None if nobody can tell: without an expert, or if the
+        model was not calibrated.
         """
-        if self.sightings is None:
-            return np.zeros(len(self.points), dtype=np.bool_)
-        return np.asarray(hidden(self.sightings, shape_size(self.points)[None])[0])
+        known = self.model.confidence
+        if self.sightings is None or known is None or known.usual_deviations is None:
+            return None
+        return np.asarray(hidden(self.sightings, shape_size(self.points)[None], known.usual_deviations)[0])
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error is below `bound`, a share of the object's size.

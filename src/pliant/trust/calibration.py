@@ -21,6 +21,7 @@ from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.experts.network import NetworkExpert
+from pliant.experts.visibility import deviations, usual_deviations
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.result import FitResult
 from pliant.metrics import normalised_error
@@ -82,6 +83,8 @@ class _Judged:
     spread: Float64
     near: bool = True
     """Whether it began near the object."""
+    doubts: Float64 | None = None
+    """How far an expert's sightings deviate `(v,)`, as shares of the object's size, if one has led the fit."""
 
 
 def calibrate(
@@ -267,6 +270,7 @@ def _judged(model: Model, fit: FitResult, truth: Float64, near: bool) -> _Judged
         deviations=(points - truth) @ back.T / size,
         spread=back @ covariance @ back.T / size**2,
         near=near,
+        doubts=None if fit.sightings is None else deviations(fit.sightings, np.array([size]))[0],
     )
 
 
@@ -295,7 +299,14 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
         scatter=scatter,
         object_weights=_object_weights(every, centre, scale, pixels),
         expert_weights=_object_weights(every, centre, scale, expert) if guided else None,
+        usual_deviations=_usual_deviations(typical),
     )
+
+
+def _usual_deviations(judged: Sequence[_Judged]) -> Float64 | None:
+    """Those of what experts saw in these fits, if there are some and all landmarks were seen."""
+    seen = [one.doubts for one in judged if one.doubts is not None and np.all(np.isfinite(one.doubts))]
+    return usual_deviations(np.array(seen)) if len(seen) >= FEWEST else None
 
 
 def _told(judged: Sequence[_Judged], guided: bool) -> tuple[Float64, Float64, Bools]:

@@ -84,7 +84,8 @@ class Confidence(Concise):
     `centre (k,)` and `scale (k,)` standardise the predictors, `weights (j, k)` and `offsets (j,)` belong to the
     rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size. `object_weights`, one for each
     predictor of the pixels and an offset, tell whether there is an object; older models take that for granted, and
-    have None. `expert_weights (3,)` tell the same from what an expert saw, if there is one.
+    have None. `expert_weights (3,)` tell the same from what an expert saw, if there is one, and `usual_deviations
+    (v,)` are those of its sightings of visible landmarks.
     """
 
     fits: int
@@ -97,6 +98,7 @@ class Confidence(Concise):
     scatter: Float64
     object_weights: Float64 | None = None
     expert_weights: Float64 | None = None
+    usual_deviations: Float64 | None = None
 
     def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error of a fit with this evidence is below the bound."""

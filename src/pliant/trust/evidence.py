@@ -69,7 +69,7 @@ def with_sightings(evidence: Evidence, sightings: Sightings, fitted: Floats) -> 
     size = float(shape_size(fitted))
     if not size > 0 or not np.all(np.isfinite(fitted)):
         return evidence
-    spread = np.sqrt(np.mean(deviations(sightings)[0] ** 2, axis=-1)) / size
+    spread = deviations(sightings, np.array([size]))[0]
     apart = np.linalg.norm(sightings.points[0] - fitted, axis=-1) / size
     seen = sightings.seen[0]
     return evidence._replace(
