@@ -52,7 +52,7 @@ LAYERS = [
     {"experts.patches", "experts.windows"},
     {"appearance", "level"},
     {"starts.cells"},
-    {"experts.posterior"},
+    {"experts.posterior", "experts.visibility"},
     {"experts.frames", "experts.sightings"},
     {"metrics", "starts.found", "starts.placement"},
     {"motion"},

@@ -211,14 +211,18 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     return Confidence(
         fits=operator.index(plain["fits"]),
         factor=_real(plain["factor"]),
-        object_weights=None
-        if plain.get("object_weights") is None
-        else np.asarray(plain["object_weights"], dtype=np.float64),
+        object_weights=_learned(plain.get("object_weights")),
+        expert_weights=_learned(plain.get("expert_weights")),
+        usual_deviations=_learned(plain.get("usual_deviations")),
         **{
             name: np.asarray(plain[name], dtype=np.float64)
             for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")
         },
     )
+
+
+def _learned(plain: object) -> Float64 | None:
+    return None if plain is None else np.asarray(plain, dtype=np.float64)
 
 
 def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Parts:
