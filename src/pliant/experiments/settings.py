@@ -95,9 +95,12 @@ Kind = TypeVar("Kind", bound=Settings)
 
 _ELSEWHERE = {
     Training: {"missing", "skip_invalid", "detector", "confidence", "licence", "seed"},
-    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm"},
+    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm", "experts"},
 }
-"""Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried."""
+"""Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried.
+
+`experts` are what is trained; a model that has one is fitted with it.
+"""
 
 
 def _known(values: Training | Fitting | Declared) -> set[str]:
