@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from pliant.fitting.algorithm import Algorithm, catalogue
     from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse
     from pliant.fitting.cost import SSD, ProjectOut
-    from pliant.fitting.method import Alternated, Dense, GaussNewton, Newton, Schur, Wiberg
+    from pliant.fitting.method import (
+        Alternated,
+        CascadedRegression,
+        Dense,
+        GaussNewton,
+        Newton,
+        Schur,
+        Wiberg,
+    )
     from pliant.fitting.result import FitResult
     from pliant.fitting.status import Status
     from pliant.model import Model, load
@@ -82,6 +90,7 @@ _NAMES = {
     ),
     "pliant.fitting.method": (
         "Alternated",
+        "CascadedRegression",
         "Dense",
         "GaussNewton",
         "Newton",
@@ -139,6 +148,7 @@ __all__ = [
     "Alternated",
     "Asymmetric",
     "Bidirectional",
+    "CascadedRegression",
     "Dataset",
     "Dense",
     "Evaluating",

@@ -133,6 +133,9 @@ def _check_level(level: Level) -> None:
     _check_components(level.appearance, "appearance")
     if level.basis_slopes is not None:
         _require(_finite(level.basis_slopes), "its slopes of the basis are not finite numbers")
+    if level.descents is not None:
+        learned = len(level.descents) > 0 and _finite(level.descents)
+        _require(learned, "its slopes for cascaded regression are none, or not finite numbers")
 
 
 def _known_channels(features: str) -> int | None:

@@ -21,7 +21,8 @@ class Level(Concise):
     channels of a pixel side by side. With `colour`, features are those of the image in colour.
     An object that is seen `upright` stands in every view as the mean does, however it is turned in the image.
     `basis_slopes (m, n, m)` are products of its components with the derivatives of its components by the
-    warp, which take a second to compute: None if they are not known. They belong to this very level:
+    warp, which take a second to compute: None if they are not known. `descents (K, n, f · c)` are slopes that
+    cascaded regression has learned, one set a stage: None if it has not. Both belong to this very level:
     `dataclasses.replace` forgets them.
     """
 
@@ -34,11 +35,20 @@ class Level(Concise):
     colour: bool = False
     upright: bool = False
     basis_slopes: Float32 | None = field(default=None, init=False)
+    descents: Float32 | None = field(default=None, init=False)
 
     def with_basis_slopes(self, values: Float32) -> Level:
         """The same level with the products that were computed for it."""
+        return self._keeping(readonly(values), self.descents)
+
+    def with_descents(self, values: Float32) -> Level:
+        """The same level with the slopes that cascaded regression has learned for it."""
+        return self._keeping(self.basis_slopes, readonly(values))
+
+    def _keeping(self, basis_slopes: Float32 | None, descents: Float32 | None) -> Level:
         level = replace(self)
-        object.__setattr__(level, "basis_slopes", readonly(values))
+        object.__setattr__(level, "basis_slopes", basis_slopes)
+        object.__setattr__(level, "descents", descents)
         return level
 
     def truncated(self, shape_modes: int | float, appearance_modes: int | float) -> Level:

@@ -95,6 +95,8 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         keep(f"levels.{number}.shape", basis=shape.basis, eigenvalues=shape.eigenvalues)
         if level.basis_slopes is not None:
             keep(f"levels.{number}.appearance", basis_slopes=level.basis_slopes)
+        if level.descents is not None:
+            keep(f"levels.{number}", descents=level.descents)
         levels.append(
             {
                 "scale": level.scale,
@@ -253,9 +255,13 @@ def _level(arrays: Mapping[str, NDArray[Any]], number: int, level: Mapping[str, 
         _real(level["scale"]), shape, motion, level["features"], channels, appearance, colour, upright
     )
     slopes, m = f"{prefix}.appearance.basis_slopes", appearance.modes
-    if slopes not in arrays:
-        return whole
-    return whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
+    if slopes in arrays:
+        whole = whole.with_basis_slopes(_expect(arrays, slopes, np.float32, m, parameters, m))
+    if f"{prefix}.descents" in arrays:
+        whole = whole.with_descents(
+            _expect(arrays, f"{prefix}.descents", np.float32, None, parameters, len(appearance.mean))
+        )
+    return whole
 
 
 def _object_filter(

@@ -13,6 +13,7 @@ import numpy as np
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
 from pliant.appearance.texture import Texture
+from pliant.building.descents import learn_descents
 from pliant.building.facing import facing_one_way
 from pliant.building.vectors import Sampling, all_vectors, blank_level
 from pliant.data.dataset import Dataset, mirrored_points
@@ -123,7 +124,7 @@ def model_of(
         "principal_components": "exact" if exact else "streamed",
         "licence": settings.licence,
     }
-    return Model(
+    model = Model(
         levels=levels,
         texture=Texture(sampling.drawn.frame, sampling.channels, texture),
         # The name alone: where a detector's file lies is nobody's business whom the model is passed on to.
@@ -133,6 +134,10 @@ def model_of(
         landmark_names=valid.names,
         object_filter=object_filter,
     )
+    if not settings.cascade:
+        return model
+    samples = zip((sample.image() for sample in valid.dataset), valid.points, strict=True)
+    return learn_descents(model, samples, seed=settings.seed, jobs=workers)
 
 
 def _size(settings: Training) -> float:

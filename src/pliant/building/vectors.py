@@ -59,7 +59,7 @@ class Sampling:
             angle = angle_to_frame(blank.shape.mean, points) if self.upright else 0.0
             reach, feature = blank.motion.frame.reach, blank.feature
             seen = feature_view(image, points, scale, feature, reach, colour=self.colour, angle=angle)
-            vectors.append(_warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
+            vectors.append(warped(blank.motion, seen.pixels, seen.to_view(points)).ravel())
         vectors.append(sample_texture(image, points, self.drawn, self.channels))
         return vectors
 
@@ -90,7 +90,7 @@ def all_vectors(sampling: Sampling, valid: Validated, workers: int) -> Iterator[
             yield ahead.popleft().result()
 
 
-def _warped(motion: Motion, image: Float32, points: Float64) -> Float32:
+def warped(motion: Motion, image: Float32, points: Float64) -> Float32:
     """The image `(h, w, c)` on the pixels of the motion's frame `(f, c)`."""
     if not isinstance(motion, PiecewiseAffine):
         return bilinear(image, motion.positions(points))

@@ -29,7 +29,7 @@ from pliant.experiments.statistics import Summary, compare, summary
 from pliant.experiments.trial import Trial
 from pliant.fitting.algorithm import Algorithm, catalogue
 from pliant.fitting.cost import SSD
-from pliant.fitting.method import GaussNewton, Newton, Schur, Wiberg
+from pliant.fitting.method import CascadedRegression, GaussNewton, Newton, Schur, Wiberg
 from pliant.fitting.status import Status
 from pliant.metrics import BOUNDS
 from pliant.plots import plot_ced, plot_courses, plot_intervals
@@ -59,7 +59,9 @@ def group_of(name: str) -> str:
             return f"{cost} Gauss-Newton"
         case Newton():
             return f"{cost} Newton"
-        case _:
+        case CascadedRegression():
+            return f"{cost} cascaded regression"
+        case Wiberg():
             return f"{cost} Wiberg"
 
 
@@ -251,7 +253,7 @@ def pairs_of(names: list[str]) -> list[tuple[str, str]]:
         one, other = Algorithm.parse(first), Algorithm.parse(second)
         same = (one.cost, one.composition) == (other.cost, other.composition)
         methods = (one.method, other.method)
-        strategies = [method.strategy for method in methods if not isinstance(method, Wiberg)]
+        strategies = [method.strategy for method in methods if isinstance(method, (GaussNewton, Newton))]
         alike = len(set(strategies)) == 1 and (len(strategies) == 2 or isinstance(strategies[0], Schur))
         if same and alike and isinstance(one.method, GaussNewton) != isinstance(other.method, GaussNewton):
             pairs.append((first, second))

@@ -27,7 +27,7 @@ FEWEST = 4
 
 _FOLDS = 5
 
-_STEPS = ((40.0, 4, 4), (60.0, 4, 4), (90.0, 4, 4))
+_STEPS = ((40.0, 4, 4), (40.0, 4, 4), (60.0, 4, 4), (90.0, 4, 4))
 """Sizes of the object in the regression, with the grids and the spacing of descriptions."""
 
 _FILTERS = ((80.0, 5, 3, 6), (120.0, 5, 3, 5))
@@ -41,6 +41,9 @@ _FEWEST_STARTS, _MOST_STARTS = 2, 16
 
 _FILTERED, _FEWEST_FILTERED = 1500, 300
 """Most images that filters are learned from; fewer images have several starts, up to so many in all."""
+
+_FEW = 100
+"""With fewer images than this, there is one coarse step, and filters are learned from mirror images too."""
 
 _KEPT_VARIANCE, _MOST_MODES = 0.995, 60
 _RANK = 30
@@ -77,7 +80,8 @@ def train_linear(
     samples
         Images `(h, w)` or `(h, w, 3)`, each with all its landmarks `(v, 2)`. They are read once.
     mirror
-        Which landmark is which in a mirror `(v,)`, if the object is symmetric: images then count twice.
+        Which landmark is which in a mirror `(v,)`, if the object is symmetric: the regression then has every
+        image twice.
     starts
         How many starts the regression is learned from, about; each image has 2 to 16 of them.
     jobs
@@ -85,7 +89,7 @@ def train_linear(
     seed
         Of the starts and the folds.
     step
-        Called five times, as the work goes on.
+        Called after each step and each scale of filters: five times, or six.
 
     Returns
     -------
@@ -117,11 +121,11 @@ def train_linear(
             steps=(),
             filters=(),
         )
-        for size, grid, spacing in _STEPS:
+        for size, grid, spacing in _STEPS[1:] if images < _FEW else _STEPS:
             learned, known = _learn_step(expert, known, size, grid, spacing, pool)
             expert = replace(expert, steps=(*expert.steps, learned))
             step()
-        known = _some(known, min(starts, _FEWEST_FILTERED), rng)
+        known = _some(known, images, min(starts, _FEWEST_FILTERED), rng)
         for size, grid, spacing, reach in _FILTERS:
             layer, known = _learn_layer(expert, known, (size, grid, spacing, reach), seed, pool)
             expert = replace(expert, filters=(*expert.filters, layer))
@@ -198,8 +202,9 @@ def _learn_step(
     placed = align(np.broadcast_to(expert.mean, known.shapes.shape), known.shapes)
     away = placed.inverse().apply(known.truth) - placed.inverse().apply(known.shapes)
     squares = np.mean(np.sum(away**2, axis=-1), axis=-1)
-    # After the first step, starts that are lost must not outweigh those that are nearly there.
-    weights = 1 / (1 + squares / np.median(squares)) if expert.steps else np.ones_like(squares)
+    # After the coarse steps, starts that are lost must not outweigh those that are nearly there.
+    late = size > _STEPS[0][0]
+    weights = 1 / (1 + squares / np.median(squares)) if late else np.ones_like(squares)
     weights /= weights.mean()
     goals = away.reshape(len(away), -1) @ expert.basis
     share = (weights / weights.sum()).astype(np.float32)
@@ -301,11 +306,17 @@ class _Gram(NamedTuple):
         return np.asarray(found, dtype=np.float32)
 
 
-def _some(known: _Known, fewest: int, rng: np.random.Generator) -> _Known:
-    """One start of each image, as many as filters are learned from; of few images, several."""
-    order = rng.permutation(len(known.owner))
-    copies = max(1, fewest // len(known.parts))
-    turn = np.zeros(len(known.parts), dtype=np.int64)
+def _some(known: _Known, images: int, fewest: int, rng: np.random.Generator) -> _Known:
+    """One start of each image, as many as filters are learned from; of few images, several.
+
+    Of many images, mirror images are left out: trained on 1,595 faces, the median error on 80 others was .0148 of
+    the object without them here, and .0167 with them. Why is not known; annotations that are not symmetric may be
+    it. Trained on 20 faces, it was .0236 and .0217.
+    """
+    allowed = len(known.parts) if images < _FEW else images
+    order = rng.permutation(np.flatnonzero(known.owner < allowed))
+    copies = max(1, fewest // allowed)
+    turn = np.zeros(allowed, dtype=np.int64)
     chosen = []
     for k in order:
         if turn[known.owner[k]] < copies:

@@ -4,7 +4,7 @@ A name is those three, joined by hyphens: `po-asy-gn`, `ssd-bid-n-alt`. What dif
 behind a colon: `po:0-asy:0.2-gn` (rho 0, alpha 0.2), `ssd:map-inv-gn-alt:3` (prior, three sweeps),
 `ssd-inv-n:safe-sch`, `ssd-bid-gn-alt:1:joint`, `ssd-inv-gn-den`. Newton's method with a share of its curvature
 is `ssd-for-n:0.25-sch` or `ssd-inv-n:printed:0.5-sch`, and with its sign turned `po-for-n:turned`. Bidirectional
-Wiberg as appendix B prints it is `ssd-bid-w:printed`.
+Wiberg as appendix B prints it is `ssd-bid-w:printed`. Cascaded regression, not one of the 31, is `po-inv-cr`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pliant.fitting.composition import Asymmetric, Bidirectional, Composition, F
 from pliant.fitting.cost import PRIORS, SSD, Cost, Prior, ProjectOut
 from pliant.fitting.method import (
     Alternated,
+    CascadedRegression,
     Dense,
     GaussNewton,
     Method,
@@ -43,7 +44,7 @@ class Algorithm:
     composition
         `Forward`, `Inverse`, `Asymmetric` or `Bidirectional`.
     method
-        `GaussNewton`, `Newton` or `Wiberg`.
+        `GaussNewton`, `Newton`, `Wiberg` or `CascadedRegression`.
 
     Examples
     --------
@@ -65,6 +66,16 @@ class Algorithm:
 
     def __post_init__(self) -> None:
         bidirectional = isinstance(self.composition, Bidirectional)
+        if isinstance(self.method, CascadedRegression):
+            if not (isinstance(self.cost, ProjectOut) and isinstance(self.composition, Inverse)):
+                raise ValueError(
+                    "cascaded regression learns from project-out residuals, and moves the model: take po-inv-cr."
+                )
+            if self.cost.rho == 1:
+                raise ValueError(
+                    "with rho = 1 there is no residual outside of the appearance to learn from: take a smaller rho."
+                )
+            return
         if isinstance(self.method, Wiberg) and self.method.variant == "printed" and not bidirectional:
             raise ValueError(
                 "with one set of shape unknowns, Wiberg is printed as it is derived: take the method w, or "
@@ -217,6 +228,8 @@ def _method(name: str, options: list[str], strategy: Strategy) -> Method:
             return Newton(strategy, cast(Variant, variant), *map(_number, share))
         case "n", share if len(share) <= 1:
             return Newton(strategy, "derived", *map(_number, share))
+        case "cr", [] if strategy == Schur():
+            return CascadedRegression()
         case "w", [] if strategy == Schur():
             return Wiberg()
         case "w", ["printed"] if strategy == Schur():
@@ -273,6 +286,8 @@ def _rest_of_name(algorithm: Algorithm) -> tuple[str, str, str]:
         case Asymmetric(alpha):
             composition = "asy" if alpha == 0.5 else f"asy:{float(alpha)!r}"
     method = algorithm.method
+    if isinstance(method, CascadedRegression):
+        return composition, "cr", ""
     if isinstance(method, Wiberg):
         return composition, "w" if method.variant == "derived" else f"w:{method.variant}", ""
     how = "gn" if isinstance(method, GaussNewton) else _newton_name(method)

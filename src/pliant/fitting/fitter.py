@@ -23,14 +23,21 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.guided import first_level, guides, landmarks_of, spread_of, term_in_views
+from pliant.fitting.guided import GUIDED, first_level, guides, landmarks_of, spread_of, term_in_views
 from pliant.fitting.hypotheses import about, begins_late
 from pliant.fitting.loop import (
     Iterated,
     Problem,
     iterate,
 )
-from pliant.fitting.preparation import appearance_of, first_coordinates, make_kernel, weights_of
+from pliant.fitting.preparation import (
+    COARSE,
+    appearance_of,
+    check_learned,
+    first_coordinates,
+    make_kernel,
+    weights_of,
+)
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
 from pliant.fitting.states import State, by_facing, going_on
 from pliant.fitting.status import Status
@@ -64,8 +71,12 @@ class Fitter:
     jobs: int = 1
     keep_trace: bool = True
     keep_evidence: bool = True
+    brief: bool | None = None
+    """Whether fits that an expert has led may be shorter than others: unless iterations were given."""
 
     def __post_init__(self) -> None:
+        if self.brief is None:
+            object.__setattr__(self, "brief", not self.settings.iterations)
         suited = self.settings.suited_to(self.model.settings, len(self.model.levels))
         object.__setattr__(self, "settings", suited)
 
@@ -81,6 +92,7 @@ class Fitter:
     @cached_property
     def prepared(self) -> list[tuple[Level, Subspace, Problem]]:
         """One problem a level; made at the first fit."""
+        check_learned(self.algorithm, self.model.levels, self.settings.device)
         return [self._prepare(level) for level in self.model.levels]
 
     def _prepare(self, level: Level) -> tuple[Level, Subspace, Problem]:
@@ -92,23 +104,19 @@ class Fitter:
             )
         sampling = self.settings.sampling
         pixels = None if sampling >= 1 else level.motion.frame.sample(sampling)
-        cost = self.algorithm.cost
-        subspace = restrict(level.appearance, level.channels, pixels, unit_variances=cost == SSD("ridge"))
-        weights = weights_of(self.algorithm, level, subspace)
+        learned = level.descents is not None and self.settings.cascade and self.settings.device == "cpu"
+        algorithm = COARSE if learned else self.algorithm
+        unit = algorithm.cost == SSD("ridge")
+        subspace = restrict(level.appearance, level.channels, pixels, unit_variances=unit)
+        weights = weights_of(algorithm, level, subspace)
+        # Of so few pixels as the coarsest level has, none can be told to be hidden.
+        coarsest = level is self.model.levels[0] and len(self.model.levels) > 1
+        robust = self.settings.robust and not coarsest
         kernel = make_kernel(
-            self.settings.device,
-            level,
-            subspace,
-            pixels,
-            self.algorithm,
-            weights,
-            self.jobs,
-            # Of so few pixels as the coarsest level has, none can be told to be hidden.
-            robust=self.settings.robust
-            and (level is self.model.levels[-1] or level is not self.model.levels[0]),
+            self.settings.device, level, subspace, pixels, algorithm, weights, self.jobs, robust=robust
         )
         stopping, order = self.settings.stopping, self.settings.order
-        problem = Problem(kernel, level.motion, level.shape, weights, self.algorithm, stopping, order)
+        problem = Problem(kernel, level.motion, level.shape, weights, algorithm, stopping, order)
         return level, subspace, problem
 
     def alike(self, **changes: Any) -> Fitter:
@@ -171,6 +179,8 @@ class Fitter:
         levels, several = self.prepared, groups[0][0].guide is None and (self.settings.hypotheses or 1) > 1
         for number in range(first, len(levels)):
             (level, subspace, problem), limit = levels[number], self.iterations[number]
+            if self.brief and groups[0][0].guide is not None:
+                limit = min(limit, GUIDED)
             if several and begins_late(number, len(levels)):
                 for group in groups:
                     for one in [facing[0] for facing in by_facing(group)]:

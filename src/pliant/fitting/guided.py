@@ -23,6 +23,9 @@ from pliant.shape import SIMILARITY, ShapeModel, Similarity, align
 CHOOSING = 0.5
 """Where an expert has led to several places, levels of this scale and finer are fitted, to choose between them."""
 
+GUIDED = 5
+"""Iterations of a level where an expert has led: on held-out faces 5, 8 and 12 end at the same error."""
+
 _ROUNDS, _TRUSTING = 6, 2
 """Rounds of fitting a shape to sightings: all of them, and the first ones, which take sightings as they are."""
 

@@ -115,7 +115,9 @@ def iterate(
         c = np.array([items[k].c for k in running])
         shapes = shape.instance(p)
         batch = [images[k] for k in running]
-        system = problem.kernel.system(batch, shapes, c, needs.cost_alone() if last else needs)
+        system = problem.kernel.system(
+            batch, shapes, c, needs.cost_alone() if last else replace(needs, stage=round_number)
+        )
         term = None if landmarks is None else landmarks.of(running)
         costs = problem.weights.value(system, p, c, term)
         lost = ~np.isfinite(costs) & (system.residual_residual is not None)

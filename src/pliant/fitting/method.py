@@ -1,4 +1,4 @@
-"""How the unknowns are solved: Gauss-Newton, Newton or Wiberg, all at once or in turn.
+"""How the unknowns are solved: Gauss-Newton, Newton, Wiberg or learned regression, all at once or in turn.
 
 These are values: `quadratic.py` makes the model of the cost that a method asks for, and `solve.py` solves it.
 Equations are numbered as in the paper; `docs/errata.md` says where they are not what we do.
@@ -157,4 +157,21 @@ class Wiberg:
     variant: Literal["derived", "printed"] = "derived"
 
 
-Method = GaussNewton | Newton | Wiberg
+@dataclass(frozen=True)
+class CascadedRegression:
+    """Gauss-Newton with slopes that were learned from starts on training images, stage by stage.
+
+    Tzimiropoulos' project-out cascaded regression (2015), which the paper names as future work: it is none of the
+    31. It goes with project-out and inverse composition. Levels that have not learned any, and iterations after
+    the last stage, have the slopes of the mean, which is Gauss-Newton.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> str(pliant.Algorithm.parse("po:map-inv-cr"))
+    'po:map-inv-cr'
+
+    """
+
+
+Method = GaussNewton | Newton | Wiberg | CascadedRegression

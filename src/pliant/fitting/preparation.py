@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,18 @@ from pliant.arrays import Float32, Float64, Int32
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD, Weights, weigh
 from pliant.fitting.loop import Iterated, Problem
+from pliant.fitting.method import CascadedRegression
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
 from pliant.level import Level
-from pliant.motion import Sparse
+from pliant.motion import PiecewiseAffine, Sparse
 
 if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
+
+
+COARSE = Algorithm.parse("po:map-inv-cr")
+"""What levels are fitted by that have learned cascaded regression, if settings say so."""
 
 
 def make_kernel(
@@ -42,8 +48,27 @@ def make_kernel(
         return ReferenceKernel(level, subspace, pixels, np.float32, robust)
     from pliant.kernels.cpu import cpu_kernel
 
-    needs = needs_of(algorithm, weights)
-    return suited(cpu_kernel(level, subspace, pixels, needs, jobs, robust=robust), algorithm, weights)
+    kernel = cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs, robust=robust)
+    if isinstance(algorithm.method, CascadedRegression) and level.descents is not None:
+        from pliant.kernels.descents import descent_kernel
+
+        return descent_kernel(kernel, level.descents, pixels, weights.residual, weights.appearance)
+    return suited(kernel, algorithm, weights)
+
+
+def check_learned(algorithm: Algorithm, levels: Sequence[Level], device: str) -> None:
+    """A sentence, if an algorithm wants what no level has learned, or what a device cannot do."""
+    if not isinstance(algorithm.method, CascadedRegression):
+        return
+    if not any(level.descents is not None for level in levels):
+        raise ValueError(
+            f"'{algorithm}' goes by cascaded regression, which this model has not learned: train it with "
+            "cascade=True, or take another algorithm."
+        )
+    if device == "reference" or not isinstance(levels[0].motion, PiecewiseAffine):
+        raise ValueError(
+            f"'{algorithm}' is for piecewise affine models on the device cpu: take another algorithm."
+        )
 
 
 def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:

@@ -11,7 +11,7 @@ from pliant.arrays import Float64
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import Weights
 from pliant.fitting.landmarks import LandmarkTerm
-from pliant.fitting.method import Alternated, Dense, Method, Newton, Schur, Wiberg
+from pliant.fitting.method import Alternated, CascadedRegression, Dense, Method, Newton, Schur, Wiberg
 from pliant.fitting.quadratic import Quadratic, quadratic
 from pliant.kernels.system import System
 
@@ -49,6 +49,8 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
     if isinstance(method, Wiberg):
         # Neither form lets dc follow the step: the next iteration has it right.
         return -model.gc / model.Hcc, _printed(model) if method.variant == "printed" else _schur(model)[1]
+    if isinstance(method, CascadedRegression):
+        return _schur(model)
     if isinstance(method, Newton) and method.variant == "safe":
         if gauss_newton is None:
             raise ValueError("newton-safe needs the Gauss-Newton model of the same system.")

@@ -25,6 +25,7 @@ class Needs:
     `appearance` says that c is an unknown: without it, c is zero and a is the mean. `curvature` asks for second
     derivatives along y = w0 r - A diag(w) A'r, the residual in the algorithm's metric, given as (w0, w `(m,)`);
     `moving_basis` asks for JA'r beside it. `cost` asks for r'r and A'r even where a step can be had without them.
+    `stage` is the number of the iteration, for kernels that have learned another step for each.
     """
 
     image: bool = True
@@ -33,6 +34,7 @@ class Needs:
     curvature: tuple[float, Float64] | None = None
     moving_basis: bool = False
     cost: bool = True
+    stage: int = 0
 
     def cost_alone(self) -> Needs:
         """What it takes to know the cost of an estimate, and no step from it."""

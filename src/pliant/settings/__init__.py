@@ -210,6 +210,12 @@ class Training(Settings):
         "without it. auto: with a search for settings, what serves held-out samples best; a network only where it "
         "takes no longer than the minutes of the search. none: the model alone, as in the paper.",
     )
+    cascade: bool = setting(
+        False,
+        flag(),
+        "Learn cascaded regression at the coarse levels, from starts that are far off: fits of the model alone "
+        "reach farther.",
+    )
     confidence: bool = setting(
         True,
         flag(),
@@ -363,6 +369,11 @@ class Fitting(Starting):
         flag(),
         "Listen to the model's expert, if it has one: it says where landmarks are, before pixels are fitted and "
         "while they are. Without it, the model is fitted alone.",
+    )
+    cascade: bool = setting(
+        True,
+        flag(),
+        "Fit by cascaded regression at the coarse levels that have learned it; without, by the algorithm alone.",
     )
     sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
     robust: bool = setting(
