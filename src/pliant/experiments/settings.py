@@ -95,11 +95,11 @@ Kind = TypeVar("Kind", bound=Settings)
 
 _ELSEWHERE = {
     Training: {"missing", "skip_invalid", "detector", "confidence", "licence", "seed"},
-    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm", "experts"},
+    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm", "experts", "cascade"},
 }
 """Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried.
 
-`experts` are what is trained; a model that has one is fitted with it.
+`experts` and `cascade` are what is trained: a model that has them is fitted with them.
 """
 
 
