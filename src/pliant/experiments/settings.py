@@ -95,7 +95,17 @@ Kind = TypeVar("Kind", bound=Settings)
 
 _ELSEWHERE = {
     Training: {"missing", "skip_invalid", "detector", "confidence", "licence", "seed"},
-    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm", "experts", "cascade"},
+    Fitting: {
+        "start",
+        "detector",
+        "fallback",
+        "any_rotation",
+        "objects",
+        "trusted",
+        "algorithm",
+        "experts",
+        "cascade",
+    },
 }
 """Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried.
 
