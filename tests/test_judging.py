@@ -167,8 +167,10 @@ class TestScan:
         image, _ = scene(dataset, [(40, 40)])
         listening = replace(model, expert=toned(model.levels[-1].shape.mean))
         [way] = find_chain(listening, Fitting(start="scan", experts=experts)).ways
-        way.find(image)
+        found = way.find(image)
         assert bool(listening.expert.stages[0].asked) == experts
+        # The network has said where each is.
+        assert (max(len(starts) for starts in found) == 1) == experts
 
     def test_find_starts_asks(self, model, dataset):
         image, _ = scene(dataset, [(40, 40)])

@@ -25,7 +25,7 @@ from pliant.starts.placement import (
     image_box,
     placed,
 )
-from pliant.starts.scan import make_object_search, make_scan
+from pliant.starts.scan import judge_of, make_object_search, make_scan
 
 RELIABLE = 0.15
 """Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md.
@@ -208,7 +208,10 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     if way == "centre":
         return lambda image: [centre_box(image)]
     if way == "scan":
-        look = make_object_search(model, _SUSPECTS, tries, settings.any_rotation, _listens(settings))
+        listens = _listens(settings)
+        # A network moves each suspect to where it sees it: more starts take time, and find no more (docs/starts.md).
+        each = tries if judge_of(model, listens) is None else 1
+        look = make_object_search(model, _SUSPECTS, each, settings.any_rotation, listens)
         return lambda image: [*look(image)]
     if way == "placement":
         usual = _known(model, IMAGE)

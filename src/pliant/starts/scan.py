@@ -60,11 +60,17 @@ def make_object_search(
     the mirror image too. With `experts`, the network of a model that has one says which are the most likely. Make
     it once for many images: threads may share it.
     """
+    judge = judge_of(model, experts)
+    if judge is None:
+        return _make_search(model, most, starts, any_rotation)
+    suspects = _make_search(model, max(_JUDGED, most), starts, any_rotation)
+    return lambda image: judged(judge, image, suspects(image), most, starts, model.faces_both_ways)
+
+
+def judge_of(model: Model, experts: bool = True) -> NetworkExpert | None:
+    """The network that says which of the suspects are objects, if the model has one and it is to be asked."""
     network = model.expert
-    if experts and isinstance(network, NetworkExpert) and has_engine():
-        suspects = _make_search(model, max(_JUDGED, most), starts, any_rotation)
-        return lambda image: judged(network, image, suspects(image), most, starts, model.faces_both_ways)
-    return _make_search(model, most, starts, any_rotation)
+    return network if experts and isinstance(network, NetworkExpert) and has_engine() else None
 
 
 def _make_search(
