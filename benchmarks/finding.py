@@ -57,6 +57,9 @@ def main() -> None:
         "--turned", type=float, default=10.0, help="deviation of the objects' angles, in degrees"
     )
     parser.add_argument("--any-rotation", action="store_true")
+    parser.add_argument(
+        "--no-judge", action="store_true", help="do not ask the network of the model, if it has one"
+    )
     parser.add_argument("--most", type=int, default=12, help="finds in a picture that are fitted")
     options = parser.parse_args()
     print(data.machine())
@@ -83,7 +86,7 @@ def main() -> None:
 
 
 def _measured(model: pliant.Model, scenes: list[Scene], options: argparse.Namespace) -> dict[str, Any]:
-    look = make_object_search(model, options.most, 3, options.any_rotation)
+    look = make_object_search(model, options.most, 3, options.any_rotation, not options.no_judge)
     fitter = make_fitter(model, jobs=1, trace=False)
     found = fitted = trusted = false = false_trusted = objects = 0
     seconds = 0.0

@@ -209,7 +209,7 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
         return lambda image: [centre_box(image)]
     if way == "scan":
         listens = _listens(settings)
-        # A network moves each suspect to where it sees it: more starts take time, and find no more (docs/starts.md).
+        # A network moves each suspect to where it sees it: more starts take time and find no more (docs/starts.md).
         each = tries if judge_of(model, listens) is None else 1
         look = make_object_search(model, _SUSPECTS, each, settings.any_rotation, listens)
         return lambda image: [*look(image)]
