@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-slow lint format bench experiments pictures clean
+.PHONY: help setup demo test test-slow test-experts lint format bench experiments pictures clean
 
 help:            ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,11 @@ test: $(READY)   ## run the tests
 
 test-slow: $(READY)  ## run the proofs that take minutes
 	$(BIN)/python -m pytest -m slow || test $$? -eq 5  # 5: there are none
+
+# A CPU build, and one version of it: the default for Linux brings gigabytes for GPUs.
+test-experts: $(READY)  ## run the tests that need PyTorch, which is installed into .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0
+	$(BIN)/python -m pytest tests/test_network_training.py
 
 lint: $(READY)   ## check style, formatting and types
 	$(BIN)/ruff check .

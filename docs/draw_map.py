@@ -41,7 +41,10 @@ LAYERS = [
         ("trust.evidence", 9, 3, "what speaks for it"),
     ],
     [("model, store", 0, 12, "levels, placements, confidence: a value in one file")],
-    [("data", 0, 12, "images, landmarks, 20 formats, checks")],
+    [
+        ("data", 0, 7.4, "images, landmarks, 20 formats, checks"),
+        ("experts", 7.4, 4.6, "where landmarks are seen"),
+    ],
     [
         ("appearance", 0, 4.4, "views, features"),
         ("motion", 4.4, 3.8, "warps: one matrix"),
@@ -69,13 +72,14 @@ WAYS = {
         (5.6, 3, "1 a block of images"),
         (3.2, 7, "2 read"),
         (6.7, 4, "3 starts"),
-        (8.5, 4, "4 level by level"),
-        (3.2, 8, "5 a view, features"),
-        (7.7, 5, "6 inner products"),
-        (11.0, 4, "7 a step"),
-        (7.2, 8, "8 composed"),
-        (10.4, 5, "9 evidence"),
-        (8.6, 2, "10 a row"),
+        (9.6, 7, "4 an expert looks, if there is one"),
+        (8.5, 4, "5 level by level"),
+        (3.2, 8, "6 a view, features"),
+        (7.7, 5, "7 inner products"),
+        (11.0, 4, "8 a step"),
+        (7.2, 8, "9 composed"),
+        (10.4, 5, "10 evidence"),
+        (8.6, 2, "11 a row"),
     ],
 }
 

@@ -108,15 +108,15 @@ def test_other_algorithms_do_not_notice(plain, learned, painted):
     image, truth = painted[1][0]
     start = perturbed(plain, truth, 0.05, np.random.default_rng(0))
     for name in ("po-inv-gn", "ssd-asy-gn-sch"):
-        one, other = (pliant.fit(model, image, start, algorithm=name, cascade=False) for model in (plain, learned))
+        one, other = (
+            pliant.fit(model, image, start, algorithm=name, cascade=False) for model in (plain, learned)
+        )
         np.testing.assert_array_equal(one.points, other.points)
 
 
 def test_a_model_that_has_not_learned_says_so(plain, painted):
     image, truth = painted[1][0]
-    with pytest.raises(
-        ValueError, match="has not learned: train it with cascade"
-    ):
+    with pytest.raises(ValueError, match="has not learned: train it with cascade"):
         pliant.fit(plain, image, truth, algorithm="po-inv-cr")
 
 

@@ -1,6 +1,7 @@
 """Experiments: what they plan, that rows are decided by settings alone, and that a stopped run goes on."""
 
 import dataclasses
+import functools
 import json
 from collections import Counter
 from pathlib import Path
@@ -9,13 +10,26 @@ import numpy as np
 import PIL.Image
 import pytest
 
+from pliant import tuning
 from pliant.data.formats import write_landmarks
-from pliant.experiments import algorithms, alpha, composition, newton, objects, rho, rows, sampling, transfer
+from pliant.experiments import (
+    algorithms,
+    alpha,
+    composition,
+    experts,
+    newton,
+    objects,
+    rho,
+    rows,
+    sampling,
+    transfer,
+)
 from pliant.experiments import run as running
 from pliant.experiments.conduct import EXPERIMENTS, conduct, draw, plan_of, settings_for
 from pliant.experiments.run import Data, name_trials
 from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial, trial_from
+from pliant.experts import linear_training
 from pliant.fitting.algorithm import catalogue
 from pliant.progress import Progress
 from pliant.settings import DEFAULT_ALGORITHM, Stopping
@@ -123,6 +137,44 @@ class TestPlans:
         assert {trial.training.motion for trial in trials} == {"piecewise-affine", "thin-plate-spline"}
         assert {trial.fitting.algorithm for trial in trials} > {"ssd:map-asy-gn-sch", "po-asy-gn"}
 
+    def test_experts_are_tried_by_images_and_by_noise(self):
+        trials = experts.plan(experts.Settings(**SETS, counts=(10, 20), noises=(0.0, 0.05, 0.2)))
+        cells = {(trial.sets.most, trial.noise) for trial in trials}
+        assert cells == {(10, 0.05), (20, 0.05), (0, 0.0), (0, 0.05), (0, 0.2)}
+        assert len({trial.label for trial in trials}) == len(trials) == 3 * len(cells)
+        for group in {trial.group for trial in trials}:
+            alone, expert, both = (trial for trial in trials if trial.group == group)
+            # One model, or what is compared would be the models.
+            assert running.model_of(alone) == running.model_of(expert) == running.model_of(both)
+            assert [one.fitting.experts for one in (alone, expert, both)] == [False, True, True]
+            assert [one.expert_alone for one in (alone, expert, both)] == [False, True, False]
+            assert both.training.experts == "linear"
+            # Modes of appearance follow the number of images, and nothing else is left open.
+            assert both.training.appearance_modes == ()
+            assert len(both.training.scales) == len(both.iterations) == 4
+
+    def test_a_network_is_tried_where_it_was_asked_for(self, monkeypatch):
+        given = {**SETS, "experts": "network"}
+        settings = settings_of(experts.Settings, "experts", {}, given, quick=True)
+        monkeypatch.setattr(experts, "training_device", lambda: None)
+        with pytest.raises(ValueError, match=r"pip install 'pliant\[experts\]'"):
+            experts.plan(settings)
+        monkeypatch.setattr(experts, "training_device", lambda: "cpu")
+        trials = experts.plan(settings)
+        first = [trial.label.partition(": ")[2] for trial in trials[:5]]
+        assert first[0] == "model alone"
+        assert first[1:] == [
+            "linear expert alone",
+            "with linear expert",
+            "network expert alone",
+            "with network expert",
+        ]
+        assert [trial.training.experts for trial in trials[:5]] == ["linear"] * 3 + ["network"] * 2
+
+    def test_an_expert_of_too_few_images_is_a_sentence(self):
+        with pytest.raises(ValueError, match="counts=5: an expert needs at least 8 training images"):
+            experts.plan(experts.Settings(**SETS, counts=(10, 5)))
+
     @pytest.mark.parametrize("name", EXPERIMENTS)
     def test_quick_is_smaller(self, name):
         usual = settings_of(KINDS[name], name, {}, SETS, quick=False)
@@ -211,7 +263,8 @@ class TestNames:
     def test_a_trial_survives_json(self):
         sets = Sets(("x", "y"), folds=3, fold=1)
         training = PAPER.changed(triangles=((0, 1, 2),), appearance_modes=("all",))
-        for trial in (self.base, dataclasses.replace(self.base, sets=sets, training=training, value=0.5)):
+        other = dataclasses.replace(self.base, sets=sets, training=training, value=0.5, expert_alone=True)
+        for trial in (self.base, other):
             assert trial_from(json.loads(json.dumps(trial.to_dict()))) == trial
 
     @pytest.mark.parametrize(
@@ -236,6 +289,11 @@ class TestNames:
         }
         other = dataclasses.replace(self.base, **changed)
         assert rows.digest(other, {}) != rows.digest(self.base, {})
+
+    def test_an_expert_alone_has_rows_of_its_own_and_fits_keep_their_names(self):
+        other = dataclasses.replace(self.base, expert_alone=True)
+        assert rows.digest(other, {}) != rows.digest(self.base, {})
+        assert "expert_alone" not in self.base.identity()
 
     def test_what_it_is_called_and_where_it_lies_do_not_matter(self):
         other = dataclasses.replace(
@@ -404,3 +462,62 @@ class TestRuns:
                 progress=False,
             )
         assert not plan_of(tmp_path / "o", "algorithms").exists()
+
+
+class TestExperts:
+    terms = ("model alone", "linear expert alone", "with linear expert")
+
+    def settings(self, face_folders):
+        given = {"counts": (10,), "noises": (0.05, 0.15), "starts": 1, "hypotheses": 1}
+        return {"experts": small(experts.Settings, face_folders, **given)}
+
+    @pytest.fixture(autouse=True)
+    def soon_taught(self, monkeypatch):
+        soon = functools.partial(linear_training.train_linear, starts=30)
+        monkeypatch.setattr(tuning.experts, "train_linear", soon)
+
+    def test_each_term_has_its_rows_and_a_stopped_run_goes_on(self, face_folders, tmp_path, monkeypatch):
+        train, trained = running.train_model, []
+
+        def stop_at_the_second_model(trial, *some):
+            if trained:
+                raise KeyboardInterrupt
+            trained.append(train(trial, *some))
+            return trained[0]
+
+        monkeypatch.setattr(running, "train_model", stop_at_the_second_model)
+        with pytest.raises(KeyboardInterrupt):
+            conduct(tmp_path, self.settings(face_folders), progress=False)
+        assert trained[0].expert is not None
+        cut = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "rows").glob("*.parquet")}
+        assert len(cut) == 3
+        monkeypatch.setattr(running, "train_model", train)
+        conduct(tmp_path, self.settings(face_folders), progress=False)
+        assert (
+            cut.items()
+            <= {path.name: path.stat().st_mtime_ns for path in (tmp_path / "rows").glob("*.parquet")}.items()
+        )
+        self.check_rows(tmp_path)
+        drawn = draw(tmp_path)
+        assert drawn.unfinished == []
+        assert "with linear expert" in drawn.conclusions[0]
+
+    def check_rows(self, folder):
+        """The expert alone is what it sees: neither the start nor the fit, and without an iteration."""
+        plan = json.loads(plan_of(folder, "experts").read_text())
+        names = {trial["label"]: trial["rows"] for trial in plan["trials"]}
+        every = table_of(folder)
+        assert len(every) == 3 * 3 * 7
+        for group in {trial["group"] for trial in plan["trials"]}:
+            alone, seen, both = (
+                {row["number"]: row for row in every if row["trial"] == names[f"{group}: {terms}"]}
+                for terms in self.terms
+            )
+            for number, row in seen.items():
+                assert row["iterations"] == 0
+                assert row["costs"] == []
+                assert row["start_error"] == alone[number]["start_error"] == both[number]["start_error"]
+                assert row["error"] not in (row["start_error"], alone[number]["error"], both[number]["error"])
+            assert np.mean([row["error"] for row in seen.values()]) < np.mean(
+                [row["start_error"] for row in seen.values()]
+            )

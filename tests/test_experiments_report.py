@@ -4,6 +4,7 @@ import csv
 import re
 import shutil
 from base64 import b64encode
+from functools import partial
 
 import numpy as np
 import pytest
@@ -214,14 +215,18 @@ def world(face_folders):
 
 @pytest.fixture(scope="module")
 def done(world):
-    """All eight experiments, run once by the command."""
+    """All nine experiments, run once by the command; experts see few starts, so that they are soon taught."""
     from typer.testing import CliRunner
 
     from pliant.cli import app
+    from pliant.experts.linear_training import train_linear
 
     words = ["experiment", "all", "--quick", "--train", world / "train", "--test", world / "test", "-q"]
     words += ["--settings", world / "settings.toml", "-o", world / "out", "--reference", world]
-    result = CliRunner().invoke(app, [str(word) for word in [*words, "--others", world / "others.csv"]])
+    words += ["--others", world / "others.csv"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pliant.tuning.experts.train_linear", partial(train_linear, starts=30))
+        result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     return world / "out"
 
@@ -276,13 +281,27 @@ class TestReports:
         said = command("experiment", "report", *words).out
         means = {row["algorithm"]: float(row["mean"]) for row in read(done / "algorithms.csv")}
         best = min(means, key=lambda name: means[name])
-        assert (
-            f"Best for these images: {best}, with a mean error of {means[best]:.4f}" in said.splitlines()[-1]
-        )
+        assert f"Best for these images: {best}, with a mean error of {means[best]:.4f}" in said
         assert f"Best for these images: {best}," in (done / "report.html").read_text()
         against = read(done / "algorithms_default.csv")
         assert {row["first"] for row in against} == {DEFAULT_ALGORITHM}
         assert len(against) == 31
+
+    def test_what_each_term_brings_is_said(self, done, world, command):
+        rows = read(done / "experts.csv")
+        # Fewer images, and all of them from near and from far; each with the model alone, the expert alone, both.
+        cells = [("10", "0.05"), ("40", "0.05"), ("40", "0.2")]
+        assert [(row["images"], row["noise"]) for row in rows] == [cell for cell in cells for _ in range(3)]
+        terms = ["model alone", "linear expert alone", "with linear expert"]
+        assert [row["terms"] for row in rows] == terms * 3
+        tests = read(done / "experts_tests.csv")
+        assert {row["second"].partition(": ")[2] for row in tests} == {terms[2]}
+        assert {row["first"].partition(": ")[2] for row in tests} == set(terms[:2])
+        assert len(tests) == 2 * len(cells)
+        words = ("-o", done, "--reference", world, "--others", world / "others.csv")
+        last = command("experiment", "report", *words).out.splitlines()[-1]
+        for row in rows[3:6]:
+            assert f"{row['terms']} {float(row['mean']):.4f}" in last
 
     def test_pictures_of_the_images_are_kept_and_shown(self, done):
         """Starts by noise, sampled pixels and exemplar fits, as the paper has them."""

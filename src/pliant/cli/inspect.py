@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, check_target, say_settings
+from pliant.cli.options import (
+    AsJson,
+    Quiet,
+    SettingsFile,
+    Verbose,
+    check_target,
+    say_settings,
+    warnings_said,
+)
 from pliant.terminal import console, printable, say
 
 if TYPE_CHECKING:
@@ -52,7 +60,8 @@ def inspect(
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
         check_target("--report", report, (".html", ".htm"))
-    loaded = pliant.load(model)
+    with warnings_said():
+        loaded = pliant.load(model)
     if as_json:
         say(json.dumps(describe(loaded), indent=2))
     elif not quiet:
@@ -79,6 +88,8 @@ def _drawn(model: Model, what: What | None, modes: int) -> Figure:
 
 def describe(model: Model) -> dict[str, Any]:
     """The numbers that say what a model is."""
+    from pliant.tuning import choice
+
     return {
         "landmarks": model.landmarks,
         "size": model.size,
@@ -107,6 +118,7 @@ def describe(model: Model) -> dict[str, Any]:
             "modes": model.texture.pca.modes,
             "variance_kept": model.texture.pca.variance_kept,
         },
+        "expert": choice.expert_of(model),
         "settings": model.settings.to_dict(),
         "provenance": dict(model.provenance),
     }
@@ -152,19 +164,23 @@ def summarise(model: Model) -> None:
 
 
 def _summarise_choice(model: Model) -> None:
-    """What was tried before the settings of a model were chosen, and what more samples are worth."""
+    """Which expert a model has, what was tried for it and for the settings, and what more samples are worth."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from pliant.tuning import choice
 
-    if not choice.sentence(model):
-        return
-    say(choice.sentence(model))
-    for header, rows in (
-        (choice.HEADER, choice.tried_rows(model)),
-        (choice.CURVE_HEADER, choice.curve_rows(model)),
-    ):
+    say(choice.expert_sentence(model))
+    tables = [
+        (choice.terms_sentence(model), choice.TERMS_HEADER, choice.terms_rows(model)),
+        (choice.sentence(model), choice.HEADER, choice.tried_rows(model)),
+        ("", choice.CURVE_HEADER, choice.curve_rows(model)),
+    ]
+    for sentence, header, rows in tables:
+        if sentence:
+            say(sentence)
+        if not rows:
+            continue
         table = Table(box=SIMPLE_HEAD, padding=0)
         for number, column in enumerate(header):
             table.add_column(column, justify="right" if number else "left")

@@ -1,1 +1,1 @@
-"""The paper's six experiments and two of our own, on any annotated images: one file each."""
+"""The paper's six experiments and three of our own, on any annotated images: one file each."""

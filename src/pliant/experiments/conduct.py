@@ -16,6 +16,7 @@ from pliant.experiments import (
     algorithms,
     alpha,
     composition,
+    experts,
     findings,
     newton,
     objects,
@@ -53,8 +54,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "objects": objects,
     "newton": newton,
     "composition": composition,
+    "experts": experts,
 }
-"""Six of the paper's, in its order, and two of our own."""
+"""Six of the paper's, in its order, and three of our own."""
 
 
 def chosen(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import numpy as np
 
 from pliant.arrays import Float64, Image, Int32
 from pliant.batch import BLOCK, fit_all
-from pliant.building.build import build_model
+from pliant.building.build import checked_samples
+from pliant.building.build import model_of as model_of_samples
 from pliant.data.dataset import Dataset
 from pliant.data.loading import load_dataset, short_name
 from pliant.evaluation import annotated
@@ -28,6 +29,7 @@ from pliant.settings import Training
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
 from pliant.table import cells_of
+from pliant.tuning.experts import kinds_to_try, teach
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +154,12 @@ def run(
 
 
 def train_model(trial: Trial, data: Data, jobs: int | None) -> Model:
-    return build_model(data.training(trial.sets).samples, trial.training, jobs=jobs, progress=False)
+    """The model of a trial, with an expert if its settings ask for one by name."""
+    valid = checked_samples(data.training(trial.sets).samples, trial.training, jobs=jobs, progress=False)
+    model = model_of_samples(valid, trial.training, jobs=jobs, progress=False)
+    kinds = kinds_to_try(trial.training, len(valid.dataset))
+    taught = teach(model, valid.dataset, trial.training, kinds, jobs=jobs, progress=False)
+    return model if taught is None else taught.model
 
 
 def _fit(
@@ -171,6 +178,7 @@ def _fit(
     def then(k: int, fit: FitResult, image: Image | None) -> Mapping[str, Any]:
         name, number = short_name(tested.samples[k].name), int(tested.numbers[k])
         size = None if image is None else (image.shape[1], image.shape[0])
+        fit = _seen(fit) if trial.expert_alone else fit
         judged = _judged(fit, begins[k][0], tested.truths[k], subset)
         return {**cells_of(name, fit, size), "number": number, "start": start, **judged}
 
@@ -178,6 +186,12 @@ def _fit(
     for row in fit_all(fitter, zip(tested.samples, begins, strict=True), block=BLOCK, then=then):
         yield row
         advance(row["status"] == Status.FAILED)
+
+
+def _seen(fit: FitResult) -> FitResult:
+    """What the expert has seen, in place of the fit; where it saw nothing, the start is all that there is."""
+    points = fit.start if fit.sightings is None else fit.sightings.points[0]
+    return replace(fit, points=points, trace=(), iterations=0)
 
 
 def _begins(model: Model, trial: Trial, truth: Float64, number: int, start: int) -> Float64:

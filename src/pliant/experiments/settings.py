@@ -95,9 +95,22 @@ Kind = TypeVar("Kind", bound=Settings)
 
 _ELSEWHERE = {
     Training: {"missing", "skip_invalid", "detector", "confidence", "licence", "seed"},
-    Fitting: {"start", "detector", "fallback", "any_rotation", "objects", "trusted", "algorithm"},
+    Fitting: {
+        "start",
+        "detector",
+        "fallback",
+        "any_rotation",
+        "objects",
+        "trusted",
+        "algorithm",
+        "experts",
+        "cascade",
+    },
 }
-"""Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried."""
+"""Settings that mean nothing here: samples are checked before, starts are drawn, and `algorithms` are tried.
+
+`experts` and `cascade` are what is trained: a model that has them is fitted with them.
+"""
 
 
 def _known(values: Training | Fitting | Declared) -> set[str]:

@@ -42,9 +42,9 @@ class Trial:
 
     With more than one of the fitting's `tries`, fits also begin at random places about the start, as far from it as
     it may be from the truth, and the best is kept; its `seed` is that of the starts. Sets that have folds are their
-    own test: what the fold left out is fitted. `test_part` is the part of a manifest that is tested on. `label` and
-    `group` are how the experiment calls it, and `value` is what it varies; trials of one label are counted
-    together.
+    own test: what the fold left out is fitted. `test_part` is the part of a manifest that is tested on. With
+    `expert_alone`, what the model's expert sees stands for the fit. `label` and `group` are how the experiment
+    calls it, and `value` is what it varies; trials of one label are counted together.
     """
 
     label: str
@@ -59,6 +59,7 @@ class Trial:
     group: str = ""
     value: float | None = None
     test_part: str = ""
+    expert_alone: bool = False
 
     @property
     def iterations(self) -> tuple[int, ...]:
@@ -68,11 +69,14 @@ class Trial:
 
     def identity(self) -> dict[str, Any]:
         """All that decides the rows of one start, but for the samples, which have fingerprints of their own."""
+        # Rows of fits keep the names that they had before an expert could stand for them.
+        alone = {"expert_alone": True} if self.expert_alone else {}
         return {
             "training": self.training.to_dict(),
             "fitting": self.fitting.to_dict(),
             "noise": self.noise,
             "points": self.points,
+            **alone,
         }
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pliant import plots
 from pliant.model import Model
 from pliant.plots.style import STYLE, Style
-from pliant.report.parts import Section, page, picture, table, value_table
+from pliant.report.parts import Section, page, paragraph, picture, table, value_table
 from pliant.tuning import choice
 
 
@@ -57,11 +57,25 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
             Section(
                 "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
             ),
+            _expert(model),
             Section("Settings", [value_table(model.settings.to_dict())]),
             *_choice(model),
             Section("Where it comes from", [value_table(origin)]),
         ],
     )
+
+
+def _expert(model: Model) -> Section:
+    """Which expert the model has, and what each term of the cost brings."""
+    parts = [paragraph(_as_sentence(choice.expert_sentence(model)))]
+    if choice.terms_rows(model):
+        parts.append(paragraph(_as_sentence(choice.terms_sentence(model))))
+        parts.append(table(choice.TERMS_HEADER, choice.terms_rows(model)))
+    return Section("Expert", parts)
+
+
+def _as_sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:]}."
 
 
 def _choice(model: Model) -> list[Section]:

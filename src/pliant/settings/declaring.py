@@ -185,7 +185,8 @@ def _described(name: str, kind: str, one: Field[Any]) -> list[str]:
         default, help = repr(one.default), one.metadata["help"]
         if choices := one.metadata["kind"].choices:
             kind = f"{{{', '.join(map(repr, choices))}}}{' or None' if kind.endswith('None') else ''}"
-    return [f"{name} : {kind}, default {default}", *(f"    {line}" for line in wrap(help, 90))]
+    lines = wrap(help, 90, break_on_hyphens=False)
+    return [f"{name} : {kind}, default {default}", *(f"    {line}" for line in lines)]
 
 
 def _checked(one: Field[Any], value: Any) -> Any:
