@@ -47,6 +47,31 @@ def calibrated(model: Model, dataset: Dataset) -> Model:
     return calibrate(model, dataset, images=24, progress=False)
 
 
+@pytest.fixture(scope="session")
+def linear_expert(dataset: Dataset):
+    """A linear expert of a few of the faces."""
+    from pliant.experts.linear_training import train_linear
+
+    return train_linear([(sample.image(), sample.points()) for sample in dataset[:8]], starts=16)
+
+
+@pytest.fixture(scope="session")
+def network_expert(model: Model):
+    """A network expert of two small networks with weights at random: it sees something everywhere."""
+    from pliant.experts.frames import crop_frame
+    from pliant.experts.network import NetworkExpert, Stage, _shapes
+
+    rng, stages = np.random.default_rng(0), []
+    for pixels, margin, widths, ups in ((16, 0.5, (2, 3), 1), (32, 0.2, (2, 3, 4), 1)):
+        frame = crop_frame(model.levels[-1].shape.mean, pixels, margin, 2 ** len(widths))
+        weights = {
+            name: rng.normal(size=shape).astype(np.float32)
+            for name, shape in _shapes(widths, ups, model.landmarks).items()
+        }
+        stages.append(Stage(frame, weights, 0.5, np.tile(np.diag([2.0, 1.0]), (model.landmarks, 1, 1))))
+    return NetworkExpert(tuple(stages))
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     return np.random.default_rng(0)

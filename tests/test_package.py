@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,8 @@ LAYERS = [
     {"experiments"},
     {"report", "bulk"},
     {"synthetic", "evaluation", "records", "tracking", "table", "training"},
-    {"trust.calibration", "tuning"},
+    {"trust.calibration"},
+    {"tuning"},
     {"batch"},
     {"objects"},
     {"starts.choice"},
@@ -28,6 +30,7 @@ LAYERS = [
     {"fitting", "building"},
     {"trust.evidence", "trust.mismatch"},
     {"kernels"},
+    {"experts.network_learning"},
     {
         "starts.boxes",
         "starts.candidates",
@@ -45,16 +48,27 @@ LAYERS = [
     {"starts.filtering"},
     {"experts.linear_training"},
     {"experts.filter_training"},
-    {"experts.linear"},
-    {"experts.patches"},
+    {"experts.linear", "experts.network"},
+    {"experts.patches", "experts.windows"},
     {"appearance", "level"},
     {"starts.cells"},
-    {"experts.posterior"},
-    {"experts.sightings"},
+    {"experts.posterior", "experts.visibility"},
+    {"experts.frames", "experts.sightings"},
     {"metrics", "starts.found", "starts.placement"},
     {"motion"},
     {"shape"},
-    {"container", "pca", "progress", "threads", "trust.confidence", "settings", "starts.filters"},
+    {"experts.maps", "experts.network_training"},
+    {"experts.lesson", "experts.onnx_graph"},
+    {
+        "container",
+        "pca",
+        "progress",
+        "threads",
+        "trust.confidence",
+        "trust.scatter",
+        "settings",
+        "starts.filters",
+    },
     {"arrays", "compiled", "files", "terminal", "version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -122,15 +136,18 @@ def test_no_import_goes_round():
         graph = {module: found for module, found in graph.items() if module not in ends}
 
 
-def test_a_model_is_read_with_numpy_alone(tmp_path, model):
+@pytest.mark.parametrize("kind", [None, "linear_expert", "network_expert"])
+def test_a_model_is_read_with_numpy_alone(tmp_path, model, kind, request):
     """Machines that only fit on an accelerator need not have the rest."""
-    model.save(tmp_path / "m.pliant")
+    expert = None if kind is None else request.getfixturevalue(kind)
+    replace(model, expert=expert).save(tmp_path / "m.pliant")
     code = f"""
 import sys
-for name in ("numba", "cv2", "scipy", "PIL", "matplotlib", "typer", "rich", "safetensors"):
+for name in ("numba", "cv2", "scipy", "PIL", "matplotlib", "typer", "rich", "safetensors", "torch"):
     sys.modules[name] = None
 import pliant
 model = pliant.load({str(tmp_path / "m.pliant")!r})
+assert (model.expert is None) == {kind is None}
 level = model.levels[-1]
 print(level.motion.positions(level.shape.instance(level.shape.project(level.shape.mean))).shape)
 """

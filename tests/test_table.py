@@ -38,7 +38,7 @@ TITLES = {"landmarks": "list of float64", "levels": "list of lists of float64"}
 
 def a_row(**cells):
     """A row with a value in every cell that all tables have."""
-    lists = {"x": [1.0, 2.0], "y": [3.0, 4.0], "spread": [0.1, 0.2]}
+    lists = {"x": [1.0, 2.0], "y": [3.0, 4.0], "spread": [0.1, 0.2], "hidden": [0.0, 1.0]}
     texts = {"image": "a.png", "status": "converged", "reason": ""}
     numbers = {"cost": 1.0, "iterations": 2, "seconds": 0.1, "width": 9, "height": 8, "confidence": 0.5}
     return {**texts, **numbers, **lists, **cells}
@@ -99,6 +99,7 @@ class TestWriting:
         assert list(fits["landmark_names"]) == ["nose", "chin"]
         assert fits["points"].tolist() == [[[1, 3], [2, 4]]]
         assert fits["spread"].tolist() == [[0.1, 0.2]]
+        assert fits["hidden"].tolist() == [[0, 1]]
 
     def test_an_error_leaves_what_was_there(self, tmp_path):
         path = tmp_path / "t.parquet"
@@ -124,7 +125,7 @@ class TestWriting:
         cells = cells_of("a.png", failed(model, "po-asy-gn", None, "a.png: it is broken."))
         assert cells["status"] == "failed"
         assert cells["reason"] == "it is broken."
-        empty = ("cost", "iterations", "seconds", "width", "height", "x", "y", "spread")
+        empty = ("cost", "iterations", "seconds", "width", "height", "x", "y", "spread", "hidden")
         assert [cells[name] for name in empty] == [None] * len(empty)
         assert list(cells) == columns_of("fits")
 
@@ -145,7 +146,7 @@ class TestReading:
         later = parquet.read_table(path)
         later = later.replace_schema_metadata({**later.schema.metadata, NUMBER: b"99"})
         parquet.write_table(later, path)
-        with pytest.raises(ValueError, match="version 99, and this pliant reads tables up to version 3"):
+        with pytest.raises(ValueError, match="version 99, and this pliant reads tables up to version 4"):
             read_fits(path)
 
     def test_other_files_are_a_sentence(self, tmp_path):

@@ -1,13 +1,18 @@
 """`pliant train` as a user gives it: settings that repeat a run, hold-outs, confidence, and what is refused."""
 
 import json
+import os
+import signal
+import sys
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pliant
-from pliant.cli.exits import ERROR, USAGE
+from pliant.cli.exits import ERROR, INTERRUPTED, USAGE
+from pliant.experts.linear_training import train_linear
 from pliant.synthetic import write_faces
 
 SMALL = ("--size", 30, "--shape-modes", "2,4", "--detector", "none")
@@ -129,3 +134,73 @@ def test_a_detector_that_a_settings_file_names_is_announced_before_it_runs(comma
     assert said.splitlines()[0] == first
     for name in ("train", "fit", "evaluate"):
         assert "is run" in command(name, "--help").out.replace("\n", " ")
+
+
+class TestExperts:
+    WORDS = ("--size", 30, "--shape-modes", "2,4", "--detector", "none", "--no-confidence")
+
+    @pytest.fixture
+    def quick(self, monkeypatch):
+        """Linear experts of few starts, without the mirror images."""
+
+        def fewer(samples, mirror, **options):
+            return train_linear(samples, starts=24, **options)
+
+        monkeypatch.setattr("pliant.tuning.experts.train_linear", fewer)
+        monkeypatch.setattr("pliant.tuning.experts._WEIGHTS", (0.5,))
+
+    def test_a_model_with_an_expert_is_trained_inspected_and_repeated(self, command, face_folders, quick):
+        train = ("train", face_folders / "train", *self.WORDS, "--jobs", 1)
+        said = command(*train, "--experts", "linear", "-o", "m.pliant").out
+        assert "wrote m.pliant" in said
+        model = pliant.load("m.pliant")
+        tried = model.provenance["choice"]["experts"]["tried"]
+        assert [one["expert"] for one in tried] == ["none", "linear"]
+        assert model.expert is not None
+        settings = tomllib.loads(Path("m.toml").read_text())["train"]
+        assert settings["experts"] == "linear"
+        described = json.loads(command("inspect", "m.pliant", "--json").out)
+        assert "linear" in json.dumps(described)
+        command("fit", "m.pliant", face_folders / "test", "-o", "fits", "--start", "centre", "-q")
+        command("train", "--settings", "m.toml", "-o", "again.pliant", "-q", "--jobs", 1)
+        again = pliant.load("again.pliant")
+        for name, array in model.expert.arrays().items():
+            assert np.array_equal(again.expert.arrays()[name], array), name
+
+    def test_none_is_none(self, command, face_folders):
+        command("train", face_folders / "train", *self.WORDS, "--experts", "none", "-o", "m.pliant", "-q")
+        assert pliant.load("m.pliant").expert is None
+
+    def test_what_is_no_expert_gets_a_sentence(self, command, face_folders):
+        said = command("train", face_folders / "train", "--experts", "oracle", code=ERROR).err
+        assert "--experts oracle: it must be auto, none, linear or network." in said
+
+    def test_a_network_without_pytorch_gets_a_sentence(self, command, face_folders, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "torch", None)
+        said = command("train", face_folders / "train", "--experts", "network", code=ERROR).err
+        said = " ".join(said.split())
+        assert "pip install 'pliant[experts]'" in said
+        assert "Traceback" not in said
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("kind", ["linear", "network"])
+    @pytest.mark.parametrize("earlier", [False, True])
+    def test_an_interrupted_training_leaves_nothing_half_written(
+        self, command, face_folders, tmp_path, monkeypatch, kind, earlier
+    ):
+        """What was there before stays as it was."""
+
+        def interrupted(samples, *things, **options):
+            options["step"]() if kind == "linear" else options["tell"]("far", 1, 2, 0.5)
+            os.kill(os.getpid(), signal.SIGINT)
+            raise AssertionError("the signal comes before this")
+
+        name = "train_linear" if kind == "linear" else "learn_network"
+        monkeypatch.setattr(f"pliant.tuning.experts.{name}", interrupted)
+        monkeypatch.setattr("pliant.tuning.experts.training_device", lambda: "cpu")
+        before = {"m.pliant": b"a model", "m.toml": b"its settings"} if earlier else {}
+        for file, content in before.items():
+            (tmp_path / file).write_bytes(content)
+        words = ("train", face_folders / "train", *self.WORDS, "--experts", kind, "-o", "m.pliant", "-q")
+        assert "interrupted" in command(*words, code=INTERRUPTED).err
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

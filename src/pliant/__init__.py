@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from pliant.model import Model, load
     from pliant.settings import Evaluating, Fitting, Starting, Stopping, Tracking, Training
     from pliant.starts.choice import find_starts
+    from pliant.store import ExpertLeftOut
     from pliant.table import read_fits
     from pliant.tracking import read_video, track
     from pliant.training import NotCalibrated, train
@@ -112,6 +113,7 @@ _NAMES = {
         "Training",
     ),
     "pliant.starts.choice": ("find_starts",),
+    "pliant.store": ("ExpertLeftOut",),
     "pliant.table": ("read_fits",),
     "pliant.tracking": (
         "read_video",
@@ -152,6 +154,7 @@ __all__ = [
     "Dataset",
     "Dense",
     "Evaluating",
+    "ExpertLeftOut",
     "FitResult",
     "Fitting",
     "Forward",

@@ -25,7 +25,7 @@ from pliant.shape import ShapeModel, shape_size
 from pliant.shape.pdm import similarity_vectors
 from pliant.starts.filters import ObjectFilter
 from pliant.starts.placement import Placement
-from pliant.trust.confidence import Confidence
+from pliant.trust.confidence import PIXELS, Confidence
 
 if TYPE_CHECKING:
     from pliant.model import Model
@@ -211,11 +211,18 @@ def _check_confidence(confidence: Confidence, landmarks: int) -> None:
     j, k = confidence.weights.shape
     found = [getattr(confidence, name).shape for name in ("centre", "scale", "bounds", "offsets", "scatter")]
     _require(
-        found == [(k,), (k,), (j,), (j,), (landmarks, 2, 2)] and j > 0 and k in (4, 5),
+        found == [(k,), (k,), (j,), (j,), (landmarks, 2, 2)] and j > 0 and k in (4, PIXELS, PIXELS + 2),
         "the confidence has arrays of the wrong shapes",
     )
-    told = confidence.object_weights
-    _require(told is None or told.shape == (k + 1,), "the confidence has arrays of the wrong shapes")
+    pixels, expert = confidence.object_weights, confidence.expert_weights
+    usual = confidence.usual_deviations
+    _require(
+        (pixels is None or pixels.shape == (min(k, PIXELS) + 1,))
+        and (expert is None or expert.shape == (k - PIXELS + 1,) == (3,))
+        and (usual is None or usual.shape == (landmarks,)),
+        "the confidence has arrays of the wrong shapes",
+    )
+    _require(usual is None or bool(np.all(usual > 0)), "usual deviations of the confidence are not positive")
     arrays = [value for value in vars(confidence).values() if isinstance(value, np.ndarray)]
     numbers = all(map(_finite, arrays)) and math.isfinite(confidence.factor)
     _require(numbers, "the confidence has entries that are not finite numbers")

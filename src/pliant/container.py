@@ -90,7 +90,8 @@ def refused(path: Path) -> Iterator[None]:
         # Numbers that overflow are not finite, and the checks say so.
         with np.errstate(over="ignore", invalid="ignore"):
             yield
-    except ModelFileError:
+    except (ModelFileError, UserWarning):
+        # A warning that the caller wants as an error speaks for itself.
         raise
     except FileNotFoundError:
         raise ModelFileError(f"{path}: there is no such file.") from None

@@ -23,7 +23,7 @@ from pliant.level import Level
 from pliant.motion import MOTIONS, Frame, motion_of
 from pliant.pca import PCA
 from pliant.settings import Training
-from pliant.shape import SIMILARITY, ShapeModel
+from pliant.shape import SIMILARITY, ShapeModel, shape_size
 from pliant.starts.filters import DIRECTIONS, ObjectFilter
 from pliant.starts.placement import Placement
 from pliant.trust.confidence import Confidence
@@ -56,7 +56,18 @@ EXPERTS: Mapping[str, type[LinearExpert] | type[NetworkExpert]] = {
 
 
 class ExpertLeftOut(UserWarning):
-    """A model has an expert that this build of pliant cannot use: the model fits without it."""
+    """A model has an expert that this build of pliant cannot use: the model fits without it.
+
+    Examples
+    --------
+    Who needs the expert makes the warning an error:
+
+    >>> import pliant, warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", pliant.ExpertLeftOut)
+    ...     model = pliant.load("faces.pliant")
+
+    """
 
 
 def save(model: Model, path: Path) -> None:
@@ -152,6 +163,8 @@ def _expert(
     kind, weight = plain["kind"], _real(plain["weight"])
     if not 0 < weight < 1e6:
         raise ValueError(f"its expert counts for {weight:g} times the pixels")
+    if not isinstance(kind, str):
+        raise ValueError(f"the kind of its expert is {kind!r:.40}")
     if kind not in EXPERTS:
         _leave_out(f"an expert of the kind '{kind!s:.40}', which this version does not know")
         return None, 1.0
@@ -168,14 +181,17 @@ def _expert(
 
 
 def _leave_out(what: str) -> None:
-    warnings.warn(f"the model has {what}: it fits without.", ExpertLeftOut, stacklevel=2)
+    # From here to whoever has called `load`.
+    warnings.warn(f"the model has {what}: it fits without.", ExpertLeftOut, stacklevel=6)
 
 
-def _shape_noise(arrays: Mapping[str, NDArray[Any]], landmarks: int) -> Float64 | None:
+def _shape_noise(arrays: Mapping[str, NDArray[Any]], shape: ShapeModel) -> Float64 | None:
     """How far landmarks lie from the model's shapes, where that was learned."""
     if "shape.noise" not in arrays:
         return None
-    noise = _expect(arrays, "shape.noise", np.float64, landmarks, 2, 2)
+    noise = _expect(arrays, "shape.noise", np.float64, shape.landmarks, 2, 2)
+    if not np.all(np.abs(noise) <= shape_size(shape.mean) ** 2):
+        raise ValueError("'shape.noise' says that landmarks lie farther off than the object is large")
     if not np.array_equal(noise, np.swapaxes(noise, 1, 2)) or not np.all(np.linalg.eigvalsh(noise) > -1e-6):
         raise ValueError("'shape.noise' holds what is not a covariance")
     return noise
@@ -195,14 +211,18 @@ def _confidence(plain: Mapping[str, Any] | None) -> Confidence | None:
     return Confidence(
         fits=operator.index(plain["fits"]),
         factor=_real(plain["factor"]),
-        object_weights=None
-        if plain.get("object_weights") is None
-        else np.asarray(plain["object_weights"], dtype=np.float64),
+        object_weights=_learned(plain.get("object_weights")),
+        expert_weights=_learned(plain.get("expert_weights")),
+        usual_deviations=_learned(plain.get("usual_deviations")),
         **{
             name: np.asarray(plain[name], dtype=np.float64)
             for name in ("centre", "scale", "bounds", "weights", "offsets", "scatter")
         },
     )
+
+
+def _learned(plain: object) -> Float64 | None:
+    return None if plain is None else np.asarray(plain, dtype=np.float64)
 
 
 def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]) -> Parts:
@@ -230,7 +250,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         "object_filter": _object_filter(arrays, numbers.get("object_filter"), landmarks),
         "expert": expert,
         "expert_weight": weight,
-        "shape_noise": _shape_noise(arrays, landmarks),
+        "shape_noise": _shape_noise(arrays, levels[-1].shape),
     }
 
 

@@ -16,7 +16,7 @@ from pliant.settings import Training
 from pliant.settings.presets import searches
 from pliant.trust.calibration import FEWEST, Trial, calibrate, judged_by
 from pliant.tuning import search
-from pliant.tuning.experts import teach
+from pliant.tuning.experts import kinds_to_try, teach
 
 
 class NotCalibrated(UserWarning):
@@ -83,13 +83,14 @@ def train(
     dataset = as_dataset(dataset)
     settings = (settings or Training()).changed(**changes)
     valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
+    kinds = kinds_to_try(settings, len(valid.dataset))
     chosen: dict[str, Any] = {}
     if searches(settings) and len(valid.dataset) >= search.FEWEST:
         settings, chosen = search.search(valid.dataset, settings, jobs=jobs, progress=progress)
     model = model_of(valid, settings, jobs=jobs, progress=progress)
     if chosen:
         model = replace(model, provenance={**model.provenance, "choice": chosen})
-    taught = teach(model, valid.dataset, settings, jobs=jobs, progress=progress)
+    taught = teach(model, valid.dataset, settings, kinds, jobs=jobs, progress=progress)
     if taught is not None:
         known = {**chosen, "experts": taught.known}
         model = replace(taught.model, provenance={**taught.model.provenance, "choice": known})

@@ -54,7 +54,7 @@ def is_head(head: object) -> bool:
 
 
 def write_csv(path: Path, table: Path, landmarks: int, names: Sequence[str] = ()) -> None:
-    """All columns of a table but `spread`, with two columns for each landmark as the format `csv` has them.
+    """All columns of a table but lists, with two columns for each landmark as the format `csv` has them.
 
     An image that could not be fitted has empty cells there.
     """

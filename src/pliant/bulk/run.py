@@ -169,14 +169,14 @@ def _writer(task: Task, model: Model) -> Write:
         )
 
     def write(number: int, result: FitResult, image: Image) -> None:
-        fits = [
-            (which, fit.points) for which, fit in enumerate(result.objects) if fit.status is not Status.FAILED
-        ]
-        for which, points in fits if task.landmarks else ():
+        fits = [(which, fit) for which, fit in enumerate(result.objects) if fit.status is not Status.FAILED]
+        for which, fit in fits if task.landmarks else ():
             file = landmark_file(task.staging, names[number], task.landmarks, which)
             file.parent.mkdir(exist_ok=True)
             image_name = path_of(task.images[number]).name
-            annotation = Annotation(image_name, points, model.landmark_names, size=_size_of(image))
+            annotation = Annotation(
+                image_name, fit.points, model.landmark_names, size=_size_of(image), hidden=fit.hidden
+            )
             write_annotations(file, [annotation], task.landmarks)
         if task.draw is not None:
             from pliant.plots import write_overlay
@@ -186,7 +186,7 @@ def _writer(task: Task, model: Model) -> Write:
             write_overlay(
                 picture,
                 image,
-                np.array([points for _, points in fits]),
+                np.array([fit.points for _, fit in fits]),
                 labels=texts,
                 crop=task.draw.crop,
                 longest=None if task.draw.full else PICTURE_SIZE,
@@ -211,6 +211,8 @@ def _write_others(task: Task, model: Model) -> None:
             np.column_stack([row["x"], row["y"]]),
             model.landmark_names,
             size=(row["width"], row["height"]),
+            # Tables of earlier versions do not have it.
+            hidden=None if row.get("hidden") is None else np.asarray(row["hidden"]) > 0,
         )
         for row in rows_of(task.table)
         if row["x"] is not None

@@ -99,7 +99,8 @@ def evaluate(
     if algorithm is not None:
         given = [name.strip() for name in algorithm.split(",") if name.strip()]
         names = every if algorithm == "all" else given
-    loaded = pliant.load(model)
+    with warnings_said():
+        loaded = pliant.load(model)
     if evaluating.start in ("auto", "detector"):
         announce_detector(fitting.detector)
     if searching and verbose and not silent:

@@ -20,6 +20,7 @@ from pliant.cli.options import (
     SettingsFile,
     Verbose,
     checked_labels,
+    warnings_said,
     with_settings,
 )
 from pliant.cli.starts import Boxes, announce_detector
@@ -127,19 +128,20 @@ def fit(
         announce_compiling()
     if boxes is None and fitting.start in ("auto", "detector"):
         announce_detector(fitting.detector)
-    prepared = bulk.prepare(
-        model,
-        find_images(images, part),
-        output,
-        fitting,
-        boxes=boxes,
-        jobs=jobs,
-        landmarks=landmarks or "",
-        annotations=annotations,
-        csv=csv,
-        bound=bound,
-        flag_below=flag_below,
-    )
+    with warnings_said():
+        prepared = bulk.prepare(
+            model,
+            find_images(images, part),
+            output,
+            fitting,
+            boxes=boxes,
+            jobs=jobs,
+            landmarks=landmarks or "",
+            annotations=annotations,
+            csv=csv,
+            bound=bound,
+            flag_below=flag_below,
+        )
     fitter = prepared.fitter
     labels = checked_labels(draw_labels, fitter.model, model)
     task = prepared.task

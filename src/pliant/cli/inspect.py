@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, check_target, say_settings
+from pliant.cli.options import (
+    AsJson,
+    Quiet,
+    SettingsFile,
+    Verbose,
+    check_target,
+    say_settings,
+    warnings_said,
+)
 from pliant.terminal import console, printable, say
 
 if TYPE_CHECKING:
@@ -52,7 +60,8 @@ def inspect(
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
         check_target("--report", report, (".html", ".htm"))
-    loaded = pliant.load(model)
+    with warnings_said():
+        loaded = pliant.load(model)
     if as_json:
         say(json.dumps(describe(loaded), indent=2))
     elif not quiet:

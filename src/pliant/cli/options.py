@@ -218,13 +218,15 @@ def _as_typed(value: Any) -> Any:
 
 @contextmanager
 def warnings_said() -> Iterator[None]:
-    """Say, once the block is done, which samples were left out in it."""
+    """Say, once the block is done, which samples were left out in it, and which expert."""
     import warnings
 
     from pliant.data.validation import SamplesLeftOut
+    from pliant.store import ExpertLeftOut
 
     with warnings.catch_warnings(record=True) as said:
-        warnings.simplefilter("always", SamplesLeftOut)
+        for kind in (SamplesLeftOut, ExpertLeftOut):
+            warnings.simplefilter("always", kind)
         yield
     for warning in said:
         say(told(warning.message), colour="yellow", error=True)

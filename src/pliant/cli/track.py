@@ -18,6 +18,7 @@ from pliant.cli.options import (
     SettingsFile,
     Verbose,
     labels_of,
+    warnings_said,
     with_settings,
 )
 from pliant.cli.starts import announce_detector
@@ -77,7 +78,8 @@ def track(
 
     quiet = quiet or as_json
     film = read_video(video, every)
-    loaded = pliant.load(model)
+    with warnings_said():
+        loaded = pliant.load(model)
     first = None if box is None else checked_box(_corners(box))
     announce_detector(tracking.detector)
     task = VideoTask(film, output, overlay, labels_of(draw_labels, loaded, model), csv)

@@ -28,7 +28,7 @@ class Annotation(Concise):
     left, top, right, bottom: around the pixels 1 to 4 it goes from 0.5 to 4.5. `size` is the image's, where the
     file or its reader knew it. `group` is what must not be torn apart by a split: a person, a video. `pixels` makes
     the image if the file itself holds it. `spacing` is the length of one pixel in the units of the file, such as
-    millimetres, where it says so.
+    millimetres, where it says so. `hidden (v,)` tells which landmarks are behind something, where that is known.
     """
 
     image: str
@@ -39,6 +39,7 @@ class Annotation(Concise):
     group: str = ""
     pixels: Callable[[], Image] | None = field(default=None, repr=False)
     spacing: float | None = None
+    hidden: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True)

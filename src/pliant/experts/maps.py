@@ -38,7 +38,10 @@ def _moments(logits: Float32) -> tuple[Float64, Float64]:
                     xx += weight * column * column
                     xy += weight * column * row
                     yy += weight * row * row
-        # A map without a number in it says nothing: it stays without one.
+        if not total > 0:
+            # A map without a number in it says nothing, and has neither.
+            points[k], covariance[k] = np.nan, np.nan
+            continue
         x, y = x / total, y / total
         points[k, 0], points[k, 1] = x, y
         covariance[k, 0, 0], covariance[k, 1, 1] = xx / total - x * x, yy / total - y * y

@@ -44,6 +44,11 @@ class Stage(Concise):
     def maps(self, window: Float32) -> Float32:
         """Logits `(v, rows, columns)` for a window `(h, w)` in grey."""
         centred = window - window.mean()
+        if not np.all(np.isfinite(centred)):
+            # Engines make zeros of what is not a number, and then maps of them.
+            cell = 2 ** (_layers(self.weights, "down") - _layers(self.weights, "up"))
+            extents = len(self.spread), window.shape[0] // cell, window.shape[1] // cell
+            return np.full(extents, np.nan, dtype=np.float32)
         seen = centred / (np.sqrt(np.mean(centred**2)) + _FLAT)
         net = _engine(self)
         net.setInput(np.ascontiguousarray(seen, dtype=np.float32)[None, None])
@@ -92,6 +97,8 @@ class NetworkExpert(Concise):
             if min(image.shape[:2]) < 1 or unlike(stage.frame.mean, shape, image):
                 continue
             found, covariance, place = stage.seen(image, shape)
+            if not np.all(np.isfinite(found)):
+                continue
             precision[k] = moved_precision(np.linalg.inv(stage.share * covariance + stage.spread), place)
             points[k] = place.apply(found)
         return Sightings(points, precision)
@@ -120,6 +127,9 @@ class NetworkExpert(Concise):
         if not isinstance(tables, (list, tuple)) or not tables:
             raise ValueError("a network expert has no networks.")
         stages = tuple(_stage(arrays, f"stages.{k}", table) for k, table in enumerate(tables))
+        odd = sorted(set(arrays) - set(cls(stages).arrays()))
+        if odd:
+            raise ValueError(f"a network expert has nothing to do with '{odd[0]:.60}'.")
         if len({len(stage.frame.mean) for stage in stages}) > 1:
             raise ValueError("the networks of an expert differ in their landmarks.")
         return cls(stages)
@@ -170,6 +180,8 @@ def _stage(arrays: Mapping[str, NDArray[Any]], prefix: str, table: object) -> St
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1e6:
         raise ValueError(f"the share of a network expert is {share!r:.40}, and not a number from 0.")
     height, width = (_side(table, name, 2**depth) for name in ("height", "width"))
+    if not np.all((mean >= 0) & (mean <= np.array([width, height]) - 1)):
+        raise ValueError(f"'{prefix}.mean' of a network expert lies outside of its window.")
     frame = CropFrame(height, width, mean)
     return Stage(frame, {name: readonly(array) for name, array in weights.items()}, float(share), spread)
 
@@ -189,10 +201,16 @@ def _side(table: Mapping[str, Any], name: str, multiple: int) -> int:
     return value
 
 
+def _layers(weights: Mapping[str, NDArray[Any]], side: str) -> int:
+    """How many layers a network has on this side; those behind a gap do not count."""
+    return next(
+        k for k in range(_MOST_LAYERS + 1) if k == _MOST_LAYERS or f"{side}.{k}.a.weight" not in weights
+    )
+
+
 def _checked_weights(weights: Mapping[str, NDArray[Any]], landmarks: int) -> int:
     """How many times the network halves its window; a sentence if these are not the weights of one."""
-    depth = sum(f"down.{k}.a.weight" in weights for k in range(_MOST_LAYERS))
-    ups = sum(f"up.{k}.a.weight" in weights for k in range(_MOST_LAYERS))
+    depth, ups = _layers(weights, "down"), _layers(weights, "up")
     if depth < 2 or not 1 <= ups < depth:
         raise ValueError(f"a network of {depth} layers down and {ups} up is not one of an expert.")
     widths = [len(np.atleast_1d(weights[f"down.{k}.a.weight"])) for k in range(depth)]

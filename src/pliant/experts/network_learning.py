@@ -172,15 +172,18 @@ def trusted(expert: NetworkExpert, held: Samples, seed: int = 0) -> NetworkExper
             points, covariance, place = stage.seen(image, shapes[number])
             away.append(points - place.inverse().apply(truth))
             spread.append(covariance)
-            shapes[number] = place.apply(points)
+            shapes[number] = place.apply(points) if np.all(np.isfinite(points)) else shapes[number]
         stages.append(_trusted(stage, np.array(away), np.array(spread), len(held)))
     return NetworkExpert(tuple(stages))
 
 
 def _trusted(stage: Stage, away: Float64, spread: Float64, images: int) -> Stage:
     errors = np.linalg.norm(away, axis=-1).mean(axis=-1)
-    # Those that are lost are not what a covariance is about.
-    usual = errors <= 2 * np.median(errors)
+    # Those that are lost, or at which nothing can be seen, are not what a covariance is about.
+    finite = np.isfinite(errors)
+    if not np.any(finite):
+        return stage
+    usual = errors <= 2 * np.median(errors[finite])
     share, scatter = likeliest_scatter(away[usual], spread[usual])
     own = images / (images + _SHRINKAGE)
     common = np.trace(scatter.mean(axis=0)) / 2 * np.eye(2)

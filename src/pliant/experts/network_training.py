@@ -97,7 +97,21 @@ def train_network(
 
     `tell` is called with the number of the step and the mean distance to the truth, in pixels of the window.
     """
-    torch.manual_seed(seed)
+    # What the caller draws at random afterwards is not decided here.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _trained(lesson, widths, steps, left_out, batch, device, tell)
+
+
+def _trained(
+    lesson: Lesson,
+    widths: Sequence[int],
+    steps: int,
+    left_out: int,
+    batch: int,
+    device: str,
+    tell: Callable[[int, float], None] | None,
+) -> Arrays:
     if device != "cpu":
         torch.backends.cudnn.benchmark = True
     material = _Material(lesson, device)

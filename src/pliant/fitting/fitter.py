@@ -55,7 +55,7 @@ from pliant.starts.candidates import (
     start_candidates,
 )
 from pliant.threads import cores
-from pliant.trust.evidence import gather
+from pliant.trust.evidence import gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs
 
 _MARGIN = 0.3
@@ -295,6 +295,8 @@ class Fitter:
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.evidence, state.covariance = evidence[k], view.spread_to_image(spread[k])
             if state.guide is not None:
+                fitted = view.to_image(level.shape.instance(p[k]))
+                state.evidence = with_sightings(evidence[k], state.guide.sightings, fitted)
                 state.covariance = spread_of(self.model, state.points, state.guide, state.covariance)
             if self.model.confidence is not None:
                 size, angle = (

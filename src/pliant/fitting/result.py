@@ -6,12 +6,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float32, Float64
 from pliant.experts.sightings import Sightings
+from pliant.experts.visibility import hidden
 from pliant.fitting.status import Status
 from pliant.inputs import ImageSource, read
 from pliant.model import Model
+from pliant.shape import shape_size
 from pliant.shape.facing import flipped
 from pliant.trust.confidence import (
     DEFAULT_BOUND,
@@ -126,6 +129,18 @@ class FitResult(Concise):
     def objects(self) -> tuple[FitResult, ...]:
         """All fits to the image, each of an object of its own: this one and the others."""
         return (self, *self.others)
+
+    @property
+    def hidden(self) -> NDArray[np.bool_] | None:
+        """Which landmarks `(v,)` an expert does not see: behind something, for instance.
+
+        Their points are what the model makes of the others. None if nobody can tell: without an expert, or if the
+        model was not calibrated.
+        """
+        known = self.model.confidence
+        if self.sightings is None or known is None or known.usual_deviations is None:
+            return None
+        return np.asarray(hidden(self.sightings, shape_size(self.points)[None], known.usual_deviations)[0])
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error is below `bound`, a share of the object's size.

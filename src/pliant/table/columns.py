@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-VERSION = 3
+VERSION = 4
 """Of the columns. A file has it in its metadata; those of pliant 0.1 have none, and are version 1."""
 
 Kind = Literal["fits", "track", "evaluation", "experiment"]
@@ -45,6 +45,9 @@ _EVERY = (
     Column("x", "landmarks", "px", "from left to right; the centre of the first pixel is 0"),
     Column("y", "landmarks", "px", "from top to bottom; the centre of the first pixel is 0"),
     Column("spread", "landmarks", "px", "standard deviation of a landmark, if the model was calibrated"),
+    Column(
+        "hidden", "landmarks", "", "1 if an expert does not see the landmark, otherwise 0, if it can tell"
+    ),
     Column("frame", "int32", "", "number of the frame in the video, from 0", ("track",)),
     Column("time", "float64", "s", "when the frame is shown", ("track",)),
     Column("event", "string", "", "`tracked`, `restarted` or `lost`", ("track",)),

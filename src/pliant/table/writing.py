@@ -62,6 +62,7 @@ def cells_of(
         "x": result.points[:, 0].tolist(),
         "y": result.points[:, 1].tolist(),
         "spread": _spread(result),
+        "hidden": None if result.hidden is None else result.hidden.astype(np.float64).tolist(),
     }
     if result.status is Status.FAILED:
         # Trying may have taken time all the same.

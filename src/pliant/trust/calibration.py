@@ -21,6 +21,7 @@ from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.experts.network import NetworkExpert
+from pliant.experts.visibility import deviations, usual_deviations
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.result import FitResult
 from pliant.metrics import normalised_error
@@ -36,6 +37,7 @@ from pliant.starts.noise import perturbed
 from pliant.starts.placement import LOST
 from pliant.starts.wrong import wrong_starts
 from pliant.trust.confidence import (
+    PIXELS,
     Confidence,
     Evidence,
     predictors,
@@ -81,6 +83,8 @@ class _Judged:
     spread: Float64
     near: bool = True
     """Whether it began near the object."""
+    doubts: Float64 | None = None
+    """How far an expert's sightings deviate `(v,)`, as shares of the object's size, if one has led the fit."""
 
 
 def calibrate(
@@ -266,12 +270,14 @@ def _judged(model: Model, fit: FitResult, truth: Float64, near: bool) -> _Judged
         deviations=(points - truth) @ back.T / size,
         spread=back @ covariance @ back.T / size**2,
         near=near,
+        doubts=None if fit.sightings is None else deviations(fit.sightings, np.array([size]))[0],
     )
 
 
 def _learned(every: Sequence[_Judged]) -> Confidence:
     judged = [one for one in every if one.near]
-    errors, seen, known = _told(judged)
+    guided = sum(one.evidence.guided for one in judged) > len(judged) / 2
+    errors, seen, known = _told(judged, guided)
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
     rows = [_logistic((seen - centre) / scale, errors < bound) for bound in REGRESSED_BOUNDS]
@@ -281,6 +287,7 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
         np.array([one.deviations for one in typical]),
         np.array([one.evidence.outside * one.spread for one in typical]),
     )
+    pixels, expert = slice(PIXELS), slice(PIXELS, None)
     return Confidence(
         fits=len(errors),
         centre=centre,
@@ -290,25 +297,38 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
         offsets=np.array([row[-1] for row in rows]),
         factor=factor,
         scatter=scatter,
-        object_weights=_object_weights(every, centre, scale),
+        object_weights=_object_weights(every, centre, scale, pixels),
+        expert_weights=_object_weights(every, centre, scale, expert) if guided else None,
+        usual_deviations=_usual_deviations(typical),
     )
 
 
-def _told(judged: Sequence[_Judged]) -> tuple[Float64, Float64, Bools]:
-    """Errors `(f,)`, predictors `(f, k)`, and which of the fits have both."""
+def _usual_deviations(judged: Sequence[_Judged]) -> Float64 | None:
+    """Those of what experts saw in these fits, if there are some and all landmarks were seen."""
+    seen = [one.doubts for one in judged if one.doubts is not None and np.all(np.isfinite(one.doubts))]
+    return usual_deviations(np.array(seen)) if len(seen) >= FEWEST else None
+
+
+def _told(judged: Sequence[_Judged], guided: bool) -> tuple[Float64, Float64, Bools]:
+    """Errors `(f,)`, predictors `(f, k)`, with the expert's if fits are guided, and which fits have all of it."""
     errors = np.array([one.error for one in judged])
-    seen = np.array([predictors(one.evidence) for one in judged])
+    seen = np.array([predictors(one.evidence)[: None if guided else PIXELS] for one in judged])
     return errors, seen, np.all(np.isfinite(seen), axis=1) & np.isfinite(errors)
 
 
-def _object_weights(judged: Sequence[_Judged], centre: Float64, scale: Float64) -> Float64 | None:
-    """Weights and an offset `(k + 1,)` that tell fits on the object from those elsewhere, if there are some."""
-    errors, seen, known = _told(judged)
+def _object_weights(
+    judged: Sequence[_Judged], centre: Float64, scale: Float64, part: slice
+) -> Float64 | None:
+    """Weights of a part of the predictors, and an offset, that tell fits on the object from those elsewhere.
+
+    None if there are hardly any elsewhere.
+    """
+    errors, seen, known = _told(judged, part.stop is None)
     clear = known & ((errors < _ON_OBJECT) | (errors > LOST))
     found = errors[clear] < _ON_OBJECT
     if len(found) - np.sum(found) < _FEWEST_WRONG:
         return None
-    return _logistic((seen[clear] - centre) / scale, found)
+    return _logistic((seen[clear][:, part] - centre[part]) / scale[part], found)
 
 
 def _logistic(x: Float64, happened: Bools) -> Float64:

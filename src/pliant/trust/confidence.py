@@ -6,9 +6,12 @@ For each of a few bounds b, a logistic regression on the evidence x gives
 
 and between two bounds the log-odds are interpolated along log b. This is learned from fits that begin near the
 object, and multiplied with the probability that there is an object at all, by another regression: it also sees fits
-that begin elsewhere. The covariance of a landmark is what Gauss-Newton
-says with the image's own noise, times a factor, and a scatter that no image explains (annotators disagree, and the
-shape model is short of modes):
+that begin elsewhere. Where an expert has led the fit, a third regression tells from what it saw whether there is an
+object, and its probability is one more factor: pixels and expert must both say so. (One regression on all of it
+trusts one of them alone: mouths fitted to noses had up to .98, because the expert was sure.)
+
+The covariance of a landmark is what Gauss-Newton says with the image's own noise, times a factor, and a scatter
+that no image explains (annotators disagree, and the shape model is short of modes):
 
     Sigma_v = factor · outside · [S (J'MJ + P)^-1 S']_v + scatter_v,      M = (I - A diag(l / (l + n)) A') / n.
 
@@ -24,6 +27,9 @@ import numpy as np
 
 from pliant.arrays import Concise, Float64, Floats
 
+PIXELS = 5
+"""Predictors of which the pixels tell; the expert's follow."""
+
 DEFAULT_BOUND = 0.04
 """The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
 
@@ -35,6 +41,9 @@ class Evidence(NamedTuple):
     squared Mahalanobis distance of the shape per mode. Training images have 1 of each, on average. `sharpness`:
     energy of the image's slopes along the warp that no change of appearance explains. `mismatch`: what the model
     cannot explain over what it sees, about 1 where there is nothing.
+
+    Two are about an expert that has led the fit, and not a number without one. `doubt`: mean standard deviation of
+    its sightings; `dissent`: mean distance of the fitted shape from them. Both are shares of the object's size.
     """
 
     outside: float
@@ -42,16 +51,30 @@ class Evidence(NamedTuple):
     shape: float
     sharpness: float
     mismatch: float = 1.0
+    doubt: float = float("nan")
+    dissent: float = float("nan")
+
+    @property
+    def finite(self) -> bool:
+        """Whether all that the pixels tell are numbers."""
+        return bool(np.all(np.isfinite(self[:PIXELS])))
+
+    @property
+    def guided(self) -> bool:
+        """Whether an expert has led the fit."""
+        return bool(np.all(np.isfinite(self[PIXELS:])))
 
 
 def predictors(evidence: Evidence) -> Float64:
-    """The numbers `(5,)` that the regressions see: logarithms of what is an energy, and the shape's distance.
+    """The numbers `(7,)` that the regressions see: logarithms of energies, and the distance of the shape.
 
-    Regressions of older models see the first four.
+    The last two are logarithms of what is known of an expert. Regressions of models without one see the first
+    five, and those of older models four.
     """
     tiny = 1e-9
     energies = np.log(np.maximum([evidence.outside, evidence.explained, evidence.sharpness], tiny))
-    return np.append(energies, [evidence.shape, np.log(max(evidence.mismatch, tiny))])
+    mismatch, *seen = (np.log(max(value, tiny)) for value in evidence[PIXELS - 1 :])
+    return np.append(energies, [evidence.shape, mismatch, *seen])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,8 +82,10 @@ class Confidence(Concise):
     """What was learned from `fits` held-out fits; k is the number of predictors, j that of bounds.
 
     `centre (k,)` and `scale (k,)` standardise the predictors, `weights (j, k)` and `offsets (j,)` belong to the
-    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size. `object_weights (k + 1,)`, an
-    offset the last of them, tell whether there is an object; older models take that for granted, and have None.
+    rising `bounds (j,)`. `scatter (v, 2, 2)` is in squares of the object's size. `object_weights`, one for each
+    predictor of the pixels and an offset, tell whether there is an object; older models take that for granted, and
+    have None. `expert_weights (3,)` tell the same from what an expert saw, if there is one, and `usual_deviations
+    (v,)` are those of its sightings of visible landmarks.
     """
 
     fits: int
@@ -72,20 +97,33 @@ class Confidence(Concise):
     factor: float
     scatter: Float64
     object_weights: Float64 | None = None
+    expert_weights: Float64 | None = None
+    usual_deviations: Float64 | None = None
 
     def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error of a fit with this evidence is below the bound."""
         if not bound > 0:
             raise ValueError(f"the bound of an error is above 0, not {bound!r}.")
-        if not np.all(np.isfinite(evidence)):
+        if not evidence.finite:
             return 0.0
-        standard = (predictors(evidence)[: len(self.centre)] - self.centre) / self.scale
+        standard = self._standard(evidence)
         # A larger bound is never less likely to be met, whatever two regressions say.
         odds = np.maximum.accumulate(self.weights @ standard + self.offsets)
         small = _probability(float(np.interp(np.log(bound), np.log(self.bounds), odds)))
-        if self.object_weights is None:
-            return small
-        return small * _probability(float(self.object_weights[:-1] @ standard + self.object_weights[-1]))
+        told = [(self.object_weights, standard[:PIXELS])]
+        if evidence.guided:
+            told.append((self.expert_weights, standard[PIXELS:]))
+        for weights, seen in told:
+            if weights is not None:
+                small *= _probability(float(weights[:-1] @ seen + weights[-1]))
+        return small
+
+    def _standard(self, evidence: Evidence) -> Float64:
+        """The predictors that were learned from `(k,)`, standardised; what no expert told is as it usually is."""
+        standard = (predictors(evidence)[: len(self.centre)] - self.centre) / self.scale
+        return (
+            standard if evidence.guided else np.append(standard[:PIXELS], np.zeros_like(self.centre[PIXELS:]))
+        )
 
     def covariance(self, evidence: Evidence, spread: Floats, size: float, angle: float) -> Float64:
         """Covariances `(v, 2, 2)` of the landmarks, in square pixels of the image.

@@ -8,9 +8,11 @@ import numpy as np
 
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float32, Float64, Floats
+from pliant.experts.sightings import Sightings
+from pliant.experts.visibility import deviations
 from pliant.kernels.system import Kernel, Needs
 from pliant.level import Level
-from pliant.shape import SIMILARITY
+from pliant.shape import SIMILARITY, shape_size
 from pliant.trust.confidence import Evidence
 from pliant.trust.mismatch import mismatches, unexplained_energy
 
@@ -57,6 +59,27 @@ def gather(
         )
     ]
     return evidence, _spread(level, slopes / noise if heard is None else slopes / noise + heard)
+
+
+def with_sightings(evidence: Evidence, sightings: Sightings, fitted: Floats) -> Evidence:
+    """The evidence with what an expert tells: by its sightings of one object, and the fitted shape `(v, 2)` there.
+
+    Landmarks that it does not see at all tell as much as one that may be anywhere on the object.
+    """
+    size = float(shape_size(fitted))
+    if not size > 0 or not np.all(np.isfinite(fitted)):
+        return evidence
+    spread = deviations(sightings, np.array([size]))[0]
+    apart = np.linalg.norm(sightings.points[0] - fitted, axis=-1) / size
+    seen = sightings.seen[0]
+    return evidence._replace(
+        doubt=float(np.mean(np.minimum(spread, _UNSEEN))),
+        dissent=float(np.mean(np.where(seen, apart, _UNSEEN))),
+    )
+
+
+_UNSEEN = 0.5
+"""The most deviation, as a share of the size, of a sighting, and what one that is not there has of everything."""
 
 
 def _spread(level: Level, precision: Float64) -> Float64:

@@ -17,7 +17,14 @@ from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.experts.linear_training import train_linear
 from pliant.experts.network import NetworkExpert
-from pliant.experts.network_learning import learn_network, like, plan_for, training_device, trusted
+from pliant.experts.network_learning import (
+    NoPyTorch,
+    learn_network,
+    like,
+    plan_for,
+    training_device,
+    trusted,
+)
 from pliant.experts.sightings import Expert
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.guided import guides
@@ -26,6 +33,7 @@ from pliant.model import Model
 from pliant.progress import Progress
 from pliant.settings import Training
 from pliant.settings.presets import searches
+from pliant.shape.facing import is_mirrored
 from pliant.shape.generalisation import held_out_noise
 from pliant.shape.procrustes import generalised_procrustes
 from pliant.shape.symmetry import find_mirror
@@ -62,9 +70,15 @@ class Taught:
 
 
 def kinds_to_try(settings: Training, samples: int) -> tuple[Kind, ...]:
-    """The experts that a training with these settings tries; the model alone is always among them."""
+    """The experts that a training tries, the model alone always among them, by the settings as they were given."""
+    if settings.experts == "none":
+        return ("none",)
     if settings.experts != "auto":
-        return (settings.experts,) if settings.experts == "none" else ("none", settings.experts)
+        if settings.experts == "network" and training_device() is None:
+            raise NoPyTorch
+        if samples < FEWEST:
+            raise ValueError(f"an expert needs at least {FEWEST} samples, and there are {samples}.")
+        return "none", settings.experts
     if not searches(settings) or samples < FEWEST:
         return ("none",)
     device = training_device()
@@ -77,20 +91,24 @@ def teach(
     model: Model,
     dataset: Dataset,
     settings: Training,
+    kinds: Sequence[Kind],
     *,
     jobs: int | None = None,
     progress: bool | None = None,
 ) -> Taught | None:
-    """The model with the expert that settings ask for, or that serves held-out samples best; None without one.
+    """The model with the one of `kinds_to_try` that serves held-out samples best; None if there is none to try.
 
     An expert that was asked for by name is given to the model in any case; what it counts for is chosen.
     """
     dataset = _whole(dataset)
-    kinds = kinds_to_try(settings, len(dataset))
-    if kinds == ("none",):
+    if tuple(kinds) == ("none",):
         return None
     if len(dataset) < FEWEST:
-        raise ValueError(f"an expert needs at least {FEWEST} samples, and there are {len(dataset)}.")
+        if settings.experts == "auto":
+            return None
+        raise ValueError(
+            f"an expert needs at least {FEWEST} samples with all their landmarks, and there are {len(dataset)}."
+        )
     held_out = min(_MOST_HELD, max(2, round(_HELD_SHARE * len(dataset))))
     rest, held = dataset.split(held_out / len(dataset), settings.seed)
     noise = held_out_noise(np.array([sample.points() for sample in dataset]), model.levels[-1].shape)
@@ -98,7 +116,7 @@ def teach(
         lessons = _Lessons(settings, jobs or cores(), bar)
         partial = replace(_partial(rest, model, jobs), shape_noise=noise)
         judge = _Judge(held, jobs or cores(), settings.seed)
-        best, errors = partial, judge.errors(partial, range(len(NOISES)))
+        best, chosen, errors = partial, kinds[0], judge.errors(partial, range(len(NOISES)))
         known = [_plain("none", errors, partial)]
         for kind in kinds[1:]:
             other = _weighed(replace(partial, expert=lessons.expert(kind, rest, held)), judge)
@@ -108,7 +126,9 @@ def teach(
                 f"{_NAMES[kind]}: mean error {known[-1]['mean']:.4f}, {known[-1]['below_0.02']:.0%} below 0.02"
             )
             if settings.experts == kind or clearly_better(those, errors):
-                best, errors = other, those
+                best, chosen, errors = other, kind, those
+        # Whoever trains with the settings of this model gets the same one.
+        model = replace(model, settings=model.settings.changed(experts=chosen))
         if best.expert is None:
             return Taught(model, partial, held, {"held_out": len(held), "tried": known})
         expert = best.expert if len(dataset) >= _MANY else lessons.again(best.expert, dataset)
@@ -122,7 +142,7 @@ def taught_like(model: Model, partial: Model, rest: Dataset, held: Dataset, jobs
         return partial
     kind: Kind = "network" if isinstance(model.expert, NetworkExpert) else "linear"
     lessons = _Lessons(model.settings, jobs or cores(), Progress(False))
-    expert = lessons.expert(kind, _whole(rest), _whole(held))
+    expert = lessons.expert(kind, *(_facing_as(model, _whole(part)) for part in (rest, held)))
     return replace(partial, expert=expert, expert_weight=model.expert_weight, shape_noise=model.shape_noise)
 
 
@@ -130,6 +150,17 @@ def _whole(dataset: Dataset) -> Dataset:
     """The samples with all their landmarks: experts learn from nothing else."""
     whole = [sample for sample in dataset if np.all(np.isfinite(sample.points()))]
     return dataset if len(whole) == len(dataset) else Dataset(tuple(whole), dataset.source)
+
+
+def _facing_as(model: Model, dataset: Dataset) -> Dataset:
+    """The samples with those mirrored that face the other way, as they are when a model is made of them."""
+    if not model.faces_both_ways:
+        return dataset
+    mean, unchanged = model.levels[-1].shape.mean, range(model.landmarks)
+    samples = (
+        sample.mirrored(unchanged) if is_mirrored(mean, sample.points()) else sample for sample in dataset
+    )
+    return Dataset(tuple(samples), dataset.source)
 
 
 def _partial(rest: Dataset, model: Model, jobs: int | None) -> Model:

@@ -1,4 +1,6 @@
-"""COCO keypoints: one JSON for many images, three numbers a landmark: x, y and v, which is 0 if it is missing.
+"""COCO keypoints: one JSON for many images, three numbers a landmark: x, y and v.
+
+v is 0 if the landmark is missing, 1 if it is hidden, and 2 if it can be seen.
 
 {"images": [{"id": 1, "file_name": "face.jpg", "width": 640, "height": 480}],
  "categories": [{"id": 1, "name": "face", "keypoints": ["nose", "chin"]}],
@@ -84,6 +86,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 without_numbers(names),
                 _box(record["bbox"], where) if record.get("bbox") else None,
                 size,
+                hidden=np.asarray(record["keypoints"][2::3], dtype=np.float64) == 1,
             )
         )
     if not annotations:
@@ -132,8 +135,9 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
             image["width"], image["height"] = annotation.size
         seen = np.asarray(np.isfinite(annotation.points).all(axis=1))
         keypoints = np.zeros((len(seen), 3))
+        hidden = np.zeros(len(seen), dtype=bool) if annotation.hidden is None else annotation.hidden
         keypoints[seen] = np.column_stack(
-            [convention.to_theirs(annotation.points[seen]), np.full(seen.sum(), 2)]
+            [convention.to_theirs(annotation.points[seen]), np.where(hidden, 1, 2)[seen]]
         )
         left, top, right, bottom = box_around(annotation) + 0.5
         records.append(
