@@ -29,7 +29,7 @@ from pliant.settings import Training
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
 from pliant.table import cells_of
-from pliant.tuning.experts import teach
+from pliant.tuning.experts import kinds_to_try, teach
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +157,8 @@ def train_model(trial: Trial, data: Data, jobs: int | None) -> Model:
     """The model of a trial, with an expert if its settings ask for one by name."""
     valid = checked_samples(data.training(trial.sets).samples, trial.training, jobs=jobs, progress=False)
     model = model_of_samples(valid, trial.training, jobs=jobs, progress=False)
-    taught = teach(model, valid.dataset, trial.training, jobs=jobs, progress=False)
+    kinds = kinds_to_try(trial.training, len(valid.dataset))
+    taught = teach(model, valid.dataset, trial.training, kinds, jobs=jobs, progress=False)
     return model if taught is None else taught.model
 
 
