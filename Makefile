@@ -33,9 +33,9 @@ test: $(READY)   ## run the tests
 test-slow: $(READY)  ## run the proofs that take minutes
 	$(BIN)/python -m pytest -m slow || test $$? -eq 5  # 5: there are none
 
-# A CPU build, and one version of it: the default for Linux brings gigabytes for GPUs.
+# One version, so that everybody tests the same.
 test-experts: $(READY)  ## run the tests that need PyTorch, which is installed into .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pytest tests/test_network_training.py
 
 lint: $(READY)   ## check style, formatting and types

@@ -158,7 +158,8 @@ def _lines(study: Study, name: str, trials: Sequence[Trial]) -> list[Part]:
         bands[terms] = np.array([[one.intervals[share] for share in SHARES] for one in found])
     # How many all of them are is not known here: they stand one step behind the most that are known.
     ends = {np.inf: 2 * max([value for value in values if np.isfinite(value)], default=1.0)}
-    x = "noise of the starts" if name == "noise" else "training images (the last: all)"
+    last = " (the last: all)" if np.inf in values else ""
+    x = "noise of the starts" if name == "noise" else f"training images{last}"
     figure = plot_shares(
         [ends.get(value, value) for value in values], shares, bounds=BOUNDS, x=x, intervals=bands
     )

@@ -53,16 +53,16 @@ class Course:
 
 @dataclass(frozen=True)
 class Plan:
-    """The networks of an expert, and about how many minutes they take on two cores."""
+    """The networks of an expert, and about how many minutes they take: of few samples they are trained twice."""
 
     far: Course
     near: Course
     minutes: float
 
 
-_SMALL = Plan(Course(48, (16, 24, 32), 250, 32), Course(96, (16, 32, 48, 64), 400, 32), 1.5)
+_SMALL = Plan(Course(48, (16, 24, 32), 200, 32), Course(96, (16, 32, 48, 64), 350, 32), 3.0)
 _MEDIUM = Plan(Course(64, (16, 32, 40, 48), 800, 32), Course(128, (16, 32, 48, 64, 80), 1200, 32), 13)
-_ON_GPU = Plan(Course(64, (16, 32, 40, 48), 700, 32), Course(128, (16, 32, 48, 64, 80), 1500, 32), 0.4)
+_ON_GPU = Plan(Course(64, (16, 32, 40, 48), 1500, 32), Course(128, (16, 32, 48, 64, 80), 5000, 32), 2.0)
 _LARGE = Plan(Course(64, (24, 48, 64, 80), 2500, 64), Course(160, (24, 48, 96, 144, 192), 3300, 64), 1.5)
 
 

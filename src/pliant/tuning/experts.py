@@ -39,6 +39,7 @@ from pliant.shape.procrustes import generalised_procrustes
 from pliant.shape.symmetry import find_mirror
 from pliant.starts.noise import random_start
 from pliant.threads import cores
+from pliant.tuning import search
 from pliant.tuning.held_out import NOISES
 from pliant.tuning.search import WORST, clearly_better, scores
 
@@ -79,7 +80,7 @@ def kinds_to_try(settings: Training, samples: int) -> tuple[Kind, ...]:
         if samples < FEWEST:
             raise ValueError(f"an expert needs at least {FEWEST} samples, and there are {samples}.")
         return "none", settings.experts
-    if not searches(settings) or samples < FEWEST:
+    if not searches(settings) or samples < search.FEWEST:
         return ("none",)
     device = training_device()
     if device is not None and plan_for(samples, device).minutes <= settings.minutes:
