@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pliant.data.loading import load_dataset
     from pliant.data.validation import InvalidDataset
     from pliant.evaluation import evaluate
+    from pliant.experts.sightings import Sightings
     from pliant.fitting.algorithm import Algorithm, catalogue
     from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse
     from pliant.fitting.cost import SSD, ProjectOut
@@ -75,6 +76,7 @@ _NAMES = {
     "pliant.data.loading": ("load_dataset",),
     "pliant.data.validation": ("InvalidDataset",),
     "pliant.evaluation": ("evaluate",),
+    "pliant.experts.sightings": ("Sightings",),
     "pliant.fitting.algorithm": (
         "Algorithm",
         "catalogue",

@@ -34,10 +34,9 @@ class Sightings(Concise):
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from pliant.experts.sightings import Sightings
+    >>> import numpy as np, pliant
     >>> points = np.array([[[3.0, 4.0], [5.0, 4.0]]])
-    >>> one = Sightings(points, np.stack([np.eye(2), np.zeros((2, 2))])[None])
+    >>> one = pliant.Sightings(points, np.stack([np.eye(2), np.zeros((2, 2))])[None])
     >>> one.seen.tolist()
     [[True, False]]
 
