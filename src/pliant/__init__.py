@@ -171,6 +171,7 @@ __all__ = [
     "ProjectOut",
     "Sample",
     "Schur",
+    "Sightings",
     "Starting",
     "Status",
     "Stopping",
