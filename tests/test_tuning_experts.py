@@ -103,6 +103,7 @@ class TestKinds:
         )
         monkeypatch.setattr("pliant.training.teach", lambda *given, **rest: asked.append(given[3]))
         monkeypatch.setattr(experts, "training_device", lambda: None)
+        monkeypatch.setattr(experts.search, "FEWEST", 9)
         pliant.train(dataset[:9], detector=None, confidence=False, progress=False)
         pliant.train(dataset[:9], detector=None, confidence=False, progress=False, **found)
         assert asked == [("none", "linear"), ("none",)]
