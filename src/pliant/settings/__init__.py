@@ -205,8 +205,8 @@ class Training(Settings):
     experts: Literal["auto", "none", "linear", "network"] = setting(
         "auto",
         choice("auto", "none", "linear", "network"),
-        "What sees landmarks by itself, and enters the cost of every fit. linear: filters, trained in seconds. "
-        "network: convolutional, trained with PyTorch (pliant[experts]) in minutes, or seconds on a GPU, and used "
+        "What sees landmarks by itself, and enters the cost of every fit. linear: filters, without PyTorch. "
+        "network: convolutional, trained with PyTorch (pliant[experts]) in minutes, and used "
         "without it. auto: with a search for settings, what serves held-out samples best; a network only where it "
         "takes no longer than the minutes of the search. none: the model alone, as in the paper.",
     )
