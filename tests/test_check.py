@@ -46,7 +46,10 @@ def test_a_landmark_that_slipped_is_named(good, landmark, shift):
 
     worst = suspects_of(with_points(good, 7, slip))[0]
     assert (worst.number, worst.check, worst.landmarks) == (7, "shape", (landmark,))
-    assert f"landmark {landmark} is far from" in worst.reason
+    assert worst.kind == "shifted"
+    assert f"landmark {landmark} is " in worst.reason
+    assert "px from where the others put it" in worst.reason
+    assert np.linalg.norm(worst.mend - good[7].points(), axis=1).max() < 0.4 * np.linalg.norm(shift)
 
 
 def test_two_landmarks_in_the_wrong_order_are_named(good):
@@ -55,8 +58,10 @@ def test_two_landmarks_in_the_wrong_order_are_named(good):
         return points
 
     worst = suspects_of(with_points(good, 7, swap))[0]
-    assert worst.number == 7
-    assert set(worst.landmarks) >= {48, 54}
+    assert (worst.number, worst.check, worst.kind) == (7, "order", "swapped")
+    assert worst.landmarks == (48, 54)
+    assert worst.reason.startswith("landmark 48 and landmark 54 look swapped: exchanged, both are within ")
+    np.testing.assert_array_equal(worst.mend, good[7].points())
 
 
 def test_left_and_right_swapped(good):

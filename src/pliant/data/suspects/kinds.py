@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.suspects.usual import Judged
+from pliant.data.suspects.usual import Bools, Judged, judge
 from pliant.data.suspects.wrong import Findings
 from pliant.data.validation import numbered
-from pliant.shape import shape_size
+from pliant.shape import align, shape_size
 
 Label = Callable[[int], str]
 
@@ -118,12 +118,8 @@ def _permuted(scene: _Scene, wrong: list[int]) -> Iterator[Finding]:
     """Wrong landmarks that are in each other's places."""
     if len(wrong) < 2:
         return
-    from scipy.optimize import linear_sum_assignment
-
     scores = np.array([scene.score(landmark, scene.points[wrong]) for landmark in wrong])
-    rows, columns = linear_sum_assignment(np.minimum(scores, 2 * scene.limit) ** 2)
-    takes = {wrong[row]: wrong[column] for row, column in zip(rows, columns, strict=True)}
-    fits = {wrong[row]: scores[row, column] < scene.limit for row, column in zip(rows, columns, strict=True)}
+    takes, fits = _taken(wrong, scores, scene.limit)
     cycles = [cycle for cycle in _cycles(takes) if len(cycle) > 1 and all(fits[one] for one in cycle)]
     run = _reversed_run(cycles)
     if run:
@@ -150,8 +146,19 @@ def _rearranged(
 ) -> Finding:
     places = scene.points[[takes[landmark] for landmark in landmarks]]
     return Finding(
-        kind, _begun(reason), tuple(landmarks), scene.severity(landmarks), scene.moved(landmarks, places)
+        kind, reason, tuple(landmarks), scene.severity(landmarks), scene.moved(landmarks, places)
     )
+
+
+def _taken(wrong: list[int], scores: Float64, limit: float) -> tuple[dict[int, int], dict[int, bool]]:
+    """Whose place each landmark takes, the best fit first, and whether it fits there."""
+    left = scores.copy()
+    takes, fits = {}, {}
+    for _ in wrong:
+        row, column = np.unravel_index(np.argmin(left), left.shape)
+        takes[wrong[row]], fits[wrong[row]] = wrong[column], bool(scores[row, column] < limit)
+        left[row], left[:, column] = np.inf, np.inf
+    return takes, fits
 
 
 def _cycles(takes: dict[int, int]) -> list[list[int]]:
@@ -195,7 +202,7 @@ def _mistyped(scene: _Scene, landmark: int) -> Finding | None:
         return None
     words, kind, _ = guesses[best]
     within = _within(scene, [landmark], places[best][None])
-    reason = _begun(f"{words}. Put right, it is within {within} of where the others put it.")
+    reason = (f"{words}. Put right, it is within {within} of where the others put it.")
     return Finding(
         kind, reason, (landmark,), scene.severity([landmark]), scene.moved([landmark], places[best])
     )
@@ -218,13 +225,11 @@ def _swapped_with_right(scene: _Scene, landmark: int) -> Finding | None:
             within = _within(scene, pair, scene.points[pair[::-1]])
             labels = [scene.label(one) for one in sorted(pair)]
             reason = f"{labels[0]} and {labels[1]} look swapped: exchanged, both are within {within} of where the others put them."
-            return Finding("swapped", _begun(reason), tuple(sorted(pair)), scene.severity([landmark]), swapped)
+            return Finding("swapped", reason, tuple(sorted(pair)), scene.severity([landmark]), swapped)
     return None
 
 
-def _cost(scene: _Scene, points: Float64, wrong: np.ndarray) -> float:
-    from pliant.data.suspects.usual import judge
-
+def _cost(scene: _Scene, points: Float64, wrong: Bools) -> float:
     found = scene.found
     model = found.models[found.fold_of[scene.number]]
     seen = judge(model, points * scene.side, wrong | ~found.known[scene.number])
@@ -239,7 +244,7 @@ def _mislabelled(scene: _Scene, landmark: int) -> Finding | None:
             label, missing = scene.label(landmark), scene.label(other)
             reason = f"{label} lies where {missing} should be, which is missing: is it {missing}?"
             return Finding(
-                "mislabelled", _begun(reason), (landmark, other), scene.severity([landmark]), mend
+                "mislabelled", reason, (landmark, other), scene.severity([landmark]), mend
             )
     return None
 
@@ -257,7 +262,7 @@ def _on_another(scene: _Scene, landmark: int) -> Finding | None:
     reason = f"{label} lies on {there}, {_pixels(usual)} from where the others put it."
     return Finding(
         "on another",
-        _begun(reason),
+        reason,
         (landmark,),
         scene.severity([landmark]),
         scene.moved([landmark], scene.expected[landmark]),
@@ -276,7 +281,7 @@ def _copied(scene: _Scene, landmark: int, others: Float64) -> Finding | None:
     reason = f"{label} has the very numbers that it has in another image, and is {_pixels(off)} from where the others put it: copied?"
     return Finding(
         "copied",
-        _begun(reason),
+        reason,
         (landmark,),
         scene.severity([landmark]),
         scene.moved([landmark], scene.expected[landmark]),
@@ -297,7 +302,7 @@ def _shifted(scene: _Scene, landmarks: list[int]) -> Iterator[Finding]:
                 "the others put them."
             )
         mend = scene.moved(group, expected[group])
-        yield Finding("shifted", _begun(reason), tuple(group), scene.severity(group), mend)
+        yield Finding("shifted", reason, tuple(group), scene.severity(group), mend)
 
 
 def _usual_distance(scene: _Scene, landmark: int) -> float:
@@ -314,28 +319,28 @@ def swapped_pairs(found: Findings, points: Float64, label: Label) -> Iterator[tu
     was found.
     """
     first, second = np.triu_indices(points.shape[1], 1)
-    for number in np.flatnonzero(~found.hopeless):
-        seen = found.judged(int(number))
-        model = found.models[found.fold_of[number]]
-        ok = found.known[number] & ~found.wrong[number]
-        placed = np.where(ok[:, None], seen.placed, seen.expected)
-        pulled = (model.precision @ (placed - model.mean).ravel()).reshape(-1, 2)
-        usable = ok[first] & ok[second]
-        i, j = first[usable], second[usable]
-        between = placed[j] - placed[i]
+    right = found.known & ~found.wrong
+    usual = float(np.median(found.usual)) ** 2
+    for fold, model in enumerate(found.models):
         blocks = model.blocks
-        stiff = blocks[i, i] + blocks[j, j] - blocks[i, j] - blocks[j, i]
-        change = 2 * np.sum(between * (pulled[i] - pulled[j]), axis=1)
-        change += np.einsum("pi,pij,pj->p", between, stiff, between)
-        gain = -change / float(np.median(found.usual)) ** 2
-        best = int(np.argmax(gain)) if len(gain) else 0
-        if len(gain) and gain[best] > _PRIOR:
-            pair = [int(i[best]), int(j[best])]
-            mend = points[number].copy()
-            mend[pair] = mend[pair[::-1]]
-            reason = f"{label(pair[0])} and {label(pair[1])} look swapped: exchanged, they fit the others far better."
-            severity = float(gain[best]) / _PRIOR
-            yield int(number), Finding("swapped", _begun(reason), tuple(pair), severity, mend)
+        stiff = blocks[first, first] + blocks[second, second] - blocks[first, second] - blocks[second, first]
+        for number in np.flatnonzero((found.fold_of == fold) & ~found.hopeless):
+            shape = found.filled[number]
+            placed = align(model.mean, shape).inverse().apply(shape)
+            pulled = (model.precision @ (placed - model.mean).ravel()).reshape(-1, 2)
+            between = placed[second] - placed[first]
+            change = 2 * np.sum(between * (pulled[first] - pulled[second]), axis=1)
+            change += np.einsum("pi,pij,pj->p", between, stiff, between)
+            gain = np.where(right[number, first] & right[number, second], -change / usual, 0.0)
+            best = int(np.argmax(gain))
+            if gain[best] > _PRIOR:
+                pair = [int(first[best]), int(second[best])]
+                mend = points[number].copy()
+                mend[pair] = mend[pair[::-1]]
+                labels = [label(landmark) for landmark in pair]
+                reason = f"{_listed(labels)} look swapped: exchanged, they fit the others far better."
+                severity = float(gain[best]) / _PRIOR
+                yield int(number), Finding("swapped", reason, tuple(pair), severity, mend)
 
 
 def _within(scene: _Scene, landmarks: Sequence[int], places: Float64) -> str:
@@ -349,7 +354,3 @@ def _pixels(distance: float) -> str:
 
 def _listed(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def _begun(reason: str) -> str:
-    return reason

@@ -141,7 +141,8 @@ def robust_poses(mean: Float64, shapes: Float64, known: Bools) -> tuple[Similari
         factor = (z[:, second] - z[:, first]) / (m[second] - m[first])
         factor = np.where(np.abs(factor) > 1e-9, factor, np.nan)
         offset = z[:, first] - factor * m[first]
-        away = np.abs((z[:, None] - offset[:, :, None]) / factor[:, :, None] - m)
+        with np.errstate(invalid="ignore"):
+            away = np.abs((z[:, None] - offset[:, :, None]) / factor[:, :, None] - m)
         best = np.argmin(_median(away), axis=1)
         rows = np.arange(len(z))
         factor, offset = factor[rows, best], offset[rows, best]

@@ -1,6 +1,6 @@
 """Which landmarks are wrong: those that stand out from what the right ones of the same image let expect.
 
-A landmark is wrong if it is so far off that one image in a hundred without any fault would be. How far that is
+A landmark is wrong if it is so far off that one image in two hundred without any fault would have such a one. How far that is
 depends on how fast large deviations become rare, which is measured: the scores s of all landmarks are taken for
 P(s > t) = exp(-(t/a)^k), with a and k such that a half and a tenth of them are above what a half and a tenth of
 the scores are above. Gaussian deviations have k = 2; faces with expressions have less.
@@ -19,16 +19,17 @@ from pliant.shape import Similarity, generalised_procrustes, shape_size
 
 _FOLDS = 10
 _ROUNDS = 3
-_RARE = 0.01
+_RARE = 0.005
 """The share of images without fault in which a landmark may be taken for wrong."""
 
 _FAR = 5.0
 """How many times the usual distance from the mean makes a landmark wrong, before there is a model."""
 
-_LEAST = 0.02
-"""A landmark is not wrong if it is off by less than this share of the object: nobody clicks more exactly."""
+_LEAST, _LEAST_PIXELS = 0.025, 1.5
+"""A landmark is not wrong if it is off by less than this share of the object, or by fewer pixels: nobody clicks
+more exactly."""
 
-_SLOWER = 2.0
+_SLOWER = 2.5
 """Far out, deviations become rare more slowly than they do up to a tenth: what k lacks to 2 is counted so often."""
 
 _LOOKED_AT = 0.75
@@ -40,7 +41,7 @@ _MEDIAN = float(np.sqrt(2 * np.log(2)))
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What is wrong in shapes `(k, v, 2)`.
+    """What is wrong in shapes `(k, v, 2)`; `filled` has landmarks that are wrong or missing where the others put them.
 
     `wrong (k, v)` says which landmarks, `hopeless (k,)` which shapes have too many of them to tell. A shape's
     model is `models[fold_of[k]]`; `usual (v,)` is what scores are divided by to be 1 for a standard deviation, and
@@ -49,6 +50,7 @@ class Findings:
     """
 
     shapes: Float64
+    filled: Float64
     known: Bools
     models: tuple[Shapes, ...]
     fold_of: np.ndarray
@@ -64,8 +66,9 @@ class Findings:
         model = self.models[self.fold_of[number]]
         seen = judge(model, self.shapes[number], none | ~self.known[number])
         off = np.linalg.norm(seen.placed - seen.expected, axis=-1)
-        near = off < _LEAST * float(shape_size(model.mean))
-        return replace(seen, scores=np.where(near, np.minimum(seen.scores / self.usual, 1.0), seen.scores / self.usual))
+        near = off < max(_LEAST * float(shape_size(model.mean)), _LEAST_PIXELS / float(seen.pose.scale))
+        scores = seen.scores / self.usual
+        return replace(seen, scores=np.where(near, np.minimum(scores, 1.0), scores))
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,31 +105,36 @@ def find_wrong(
     count = len(shapes)
     fold_of = np.random.default_rng(0).permutation(count) % _FOLDS
     away = begun.distances / np.maximum(np.nanmedian(begun.distances, axis=0), 1e-9)
-    wrong = known & (np.nan_to_num(away) > _FAR)
+    wrong = far = known & (np.nan_to_num(away) > _FAR)
     filled = np.where((wrong | ~known)[:, :, None], begun.poses.apply(begun.mean), shapes)
     usual = np.ones(shapes.shape[1])
     hopeless = _hopeless(wrong, known)
-    found = Findings(shapes, known, (), fold_of, usual, np.inf, wrong, hopeless, np.zeros(count))
-    for _ in range(_ROUNDS):
+    found = Findings(shapes, filled, known, (), fold_of, usual, np.inf, wrong, hopeless, np.zeros(count))
+    for turn in range(_ROUNDS):
         teaching = ~(found.hopeless | apart)
         models = tuple(gaussian(filled[teaching & (fold_of != fold)]) for fold in range(_FOLDS))
         scores = np.zeros(shapes.shape[:2])
         for fold, model in enumerate(models):
             scores[fold_of == fold] = scores_of(model, filled[fold_of == fold])
-        usual, limit = _calibrated(np.where(known & ~found.wrong & teaching[:, None], scores, np.nan))
+        trusted = known & ~found.wrong & teaching[:, None]
+        # Before the last round the limit is that of Gaussian deviations: too strict, so that no error is left that
+        # would make deviations look more frequent than they are.
+        usual, limit = _calibrated(np.where(trusted, scores, np.nan), gaussian=turn < _ROUNDS - 1)
         found = replace(found, models=models, usual=usual, limit=limit)
         overall = np.sqrt(np.mean((scores / usual) ** 2, axis=1) / 2)
-        looked_at = np.any(found.wrong | (scores / usual > _LOOKED_AT * limit), axis=1)
+        share = _LOOKED_AT if turn == _ROUNDS - 1 else 1.0
+        looked_at = np.any(found.wrong | (scores / usual > share * limit), axis=1)
         filled = np.where(known[:, :, None], shapes, filled)
         wrong, hopeless = np.zeros_like(wrong), np.zeros_like(hopeless)
         for number in np.flatnonzero(looked_at):
-            wrong[number], seen = _searched(found, int(number))
+            wrong[number], seen = _searched(found, int(number), far[number])
             hopeless[number] = _hopeless(wrong[number], known[number])
             lacking = wrong[number] | ~known[number]
             filled[number, lacking] = seen.pose.apply(seen.expected)[lacking]
-            overall[number] = np.sqrt(np.mean(seen.scores[~lacking] ** 2) / 2)
+            some = known[number] if hopeless[number] else ~lacking
+            overall[number] = np.sqrt(np.mean(seen.scores[some] ** 2) / 2)
             advance()
-        found = replace(found, wrong=wrong, hopeless=hopeless, overall=overall)
+        found = replace(found, filled=filled, wrong=wrong, hopeless=hopeless, overall=overall)
     return found
 
 
@@ -136,37 +144,30 @@ def _hopeless(wrong: Bools, known: Bools) -> Bools:
     return np.asarray(left < np.maximum(4, 0.5 * np.sum(known, axis=-1)))
 
 
-def _calibrated(scores: Float64) -> tuple[Float64, float]:
+def _calibrated(scores: Float64, gaussian: bool) -> tuple[Float64, float]:
     """The usual `(v,)` of scores `(k, v)`, and the limit in multiples of it."""
     usual = np.maximum(np.nanmedian(scores, axis=0) / _MEDIAN, 1e-9)
     relative = (scores / usual)[~np.isnan(scores)]
     half, tenth = np.quantile(relative, (0.5, 0.9))
     exponent = np.log(np.log(10) / np.log(2)) / np.log(max(tenth / half, 1.01))
-    exponent = np.clip(2 - _SLOWER * (2 - exponent), 1.0, 2.0)
+    exponent = 2.0 if gaussian else np.clip(2 - _SLOWER * (2 - exponent), 1.0, 2.0)
     rare = _RARE / scores.shape[1]
     return usual, float(half * (np.log(1 / rare) / np.log(2)) ** (1 / exponent))
 
 
-def _searched(found: Findings, number: int) -> tuple[Bools, Judged]:
-    """The wrong landmarks of a shape: the fewest without which the others fit, from two beginnings."""
-    nothing = np.zeros(found.shapes.shape[1], dtype=np.bool_)
-    model = found.models[found.fold_of[number]]
-    _, distances = robust_poses(model.mean, found.shapes[None, number], found.known[None, number])
-    far = found.known[number] & (np.nan_to_num(distances[0]) > 3 * np.nanmedian(distances[0]))
-    best, best_cost = None, np.inf
-    for start in (nothing, far, found.wrong[number]):
-        if best is not None and np.array_equal(start, nothing):
-            continue
-        wrong, seen = _improved(found, number, start)
-        cost = seen.cost / float(np.median(found.usual)) ** 2 + found.limit**2 * np.sum(wrong)
-        if cost < best_cost:
-            best, best_cost = (wrong, seen), cost
-    assert best is not None
-    return best
+def _searched(found: Findings, number: int, far: Bools) -> tuple[Bools, Judged]:
+    """The wrong landmarks of a shape: the fewest without which the others fit, from several beginnings."""
+    none = np.zeros_like(far)
+    starts = {start.tobytes(): start for start in (none, far, found.wrong[number])}
+    starts = {key: start for key, start in starts.items() if not _hopeless(start, found.known[number])}
+    outcomes = [_improved(found, number, start) for start in starts.values()]
+    usual = float(np.median(found.usual)) ** 2
+    costs = [seen.cost / usual + found.limit**2 * np.sum(wrong) for wrong, seen in outcomes]
+    return outcomes[int(np.argmin(costs))]
 
 
 def _improved(found: Findings, number: int, start: Bools) -> tuple[Bools, Judged]:
-    """One landmark after the other is taken out or back in, the clearest case first."""
+    """One landmark after the other is taken out or back in, the clearest case first; all, if too few are left."""
     known = found.known[number]
     wrong = start.copy()
     seen = found.judged(number, wrong)
@@ -175,9 +176,9 @@ def _improved(found: Findings, number: int, start: Bools) -> tuple[Bools, Judged
         out = np.where(known & ~wrong & ~back, seen.scores, 0.0)
         worst = int(np.argmax(out))
         if out[worst] > found.limit:
-            if _hopeless(wrong | (np.arange(len(wrong)) == worst), known):
-                break
             wrong[worst] = True
+            if _hopeless(wrong, known):
+                return known, seen
         else:
             again = np.where(wrong, seen.scores, np.inf)
             best = int(np.argmin(again))
