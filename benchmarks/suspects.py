@@ -164,7 +164,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", default="wings", help="of ../shared/data; errors are put into its landmarks")
+    parser.add_argument(
+        "--folder", default="wings", help="of ../shared/data; errors are put into its landmarks"
+    )
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1000, help="of the first draw")
     chosen = parser.parse_args()
@@ -256,7 +258,7 @@ def percent(share: float) -> str:
 
 
 def restored(points: Float64, outcome: tuple, kind: int) -> Float64:
-    """How far landmarks of a kind that were found are from the truth once they are mended, in sizes of the object."""
+    """How far landmarks of a kind that were found are from the truth when mended, in sizes of the object."""
     kind_of, _, suspects, wrong, _ = outcome
     mended = wrong.copy()
     for suspect in suspects:

@@ -2,7 +2,7 @@
 
 Landmarks are judged by a Gaussian model of the shapes of the other samples (`usual.py`): those far from where the
 right ones of the same image put them are wrong (`wrong.py`), and what has happened to them is guessed (`kinds.py`).
-No threshold here depends on the object. `benchmarks/suspects.py` puts errors into real data and counts what is found.
+No threshold here depends on the object. `benchmarks/suspects.py` puts errors into real data and counts those found.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def suspicious_points(
     mirrored = find_mirrored(points)
     found = list(whole.facing(mirrored, named))
     if len(points) >= FEWEST:
-        known = ~np.isnan(points).any(axis=2)
+        known: Bools = ~np.isnan(points[:, :, 0])
         alike = facing_alike(complete(points), mirrored)
         with one_blas_thread():
             begun = beginning(alike, known)
@@ -144,9 +144,7 @@ def _of_landmarks(
     findings = [
         (int(number), finding)
         for number in np.flatnonzero(judged.wrong.any(axis=1) & ~judged.hopeless & ~apart)
-        for finding in explained(
-            judged, int(number), points[number], bool(mirrored[number]), points, label
-        )
+        for finding in explained(judged, int(number), points[number], bool(mirrored[number]), points, label)
     ]
     findings += [pair for pair in swapped_pairs(judged, points, label) if not apart[pair[0]]]
     for number, one in findings:
@@ -158,9 +156,7 @@ def _of_landmarks(
         overall = judged.overall[number]
         if judged.hopeless[number] or overall >= _SHAPE:
             reason = f"the whole shape is unusual: off by {overall:.1f} times the usual."
-            yield Suspect(
-                number, named(number), "shape", reason, max(1.0, overall / _SHAPE), kind="unusual"
-            )
+            yield Suspect(number, named(number), "shape", reason, max(1.0, overall / _SHAPE), kind="unusual")
 
 
 def _names(dataset: Dataset) -> Iterator[Suspect]:

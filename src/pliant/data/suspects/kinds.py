@@ -26,7 +26,10 @@ _SEPARATE = 3
 """So many shifted landmarks of an image get a sentence each; more of them get one together."""
 
 _MARGIN = 9.0
-"""How much less a swap must cost than a landmark that is wrong, to be believed of one that would be right as well."""
+"""How much less a swap must cost than one wrong landmark, to be believed of another that would do as it is."""
+
+_NOT_EASILY = 0.4
+"""A landmark at this share of the limit may be one of several that are out of order."""
 
 _PRIOR = 20.0
 """How much less two swapped landmarks must cost than as they are, if neither of them stands out: e^10 to 1."""
@@ -100,22 +103,23 @@ def explained(
         yield finding
     shifted = []
     for landmark in left:
-        finding = (
+        guess = (
             _mistyped(scene, landmark)
             or _swapped_with_right(scene, landmark)
             or _mislabelled(scene, landmark)
             or _on_another(scene, landmark)
             or _copied(scene, landmark, others)
         )
-        if finding is None:
+        if guess is None:
             shifted.append(landmark)
         else:
-            yield finding
+            yield guess
     yield from _shifted(scene, shifted)
 
 
 def _permuted(scene: _Scene, wrong: list[int]) -> Iterator[Finding]:
-    """Wrong landmarks that are in each other's places."""
+    """Wrong landmarks that are in each other's places, and perhaps others with them that stand out less."""
+    wrong = [*wrong, *_uncertain(scene, wrong)]
     if len(wrong) < 2:
         return
     scores = np.array([scene.score(landmark, scene.points[wrong]) for landmark in wrong])
@@ -126,28 +130,40 @@ def _permuted(scene: _Scene, wrong: list[int]) -> Iterator[Finding]:
         taken = [landmark for cycle in cycles for landmark in cycle if run[0] <= landmark <= run[1]]
         cycles = [cycle for cycle in cycles if cycle[0] not in taken]
         reason = (
-            f"landmarks {run[0]} to {run[1]} look numbered backwards: in the other order, they are where the others "
-            "put them."
+            f"landmarks {run[0]} to {run[1]} look numbered backwards: in the other order, they are where the "
+            "others put them."
         )
         yield _rearranged(scene, "reversed", sorted(taken), takes, reason)
     for cycle in cycles:
         labels = [scene.label(landmark) for landmark in sorted(cycle)]
         within = _within(scene, cycle, scene.points[[takes[one] for one in cycle]])
         if len(cycle) == 2:
-            reason = f"{labels[0]} and {labels[1]} look swapped: exchanged, both are within {within} of where the others put them."
+            kind, reason = "swapped", _swap_sentence(labels, within)
         else:
-            reason = f"{_listed(labels)} look out of order: rearranged, they are within {within} of where the others put them."
-        kind = "swapped" if len(cycle) == 2 else "out of order"
+            kind = "out of order"
+            reason = (
+                f"{_listed(labels)} look out of order: rearranged, they are within {within} of where the others "
+                "put them."
+            )
         yield _rearranged(scene, kind, sorted(cycle), takes, reason)
+
+
+def _uncertain(scene: _Scene, wrong: list[int]) -> list[int]:
+    """Landmarks that pass for right, but not easily, and that lie where a wrong one should be."""
+    passing = scene.found.known[scene.number] & ~scene.found.wrong[scene.number]
+    passing &= scene.seen.scores > _NOT_EASILY * scene.limit
+    return [
+        int(other)
+        for other in np.flatnonzero(passing)
+        if any(scene.score(landmark, scene.points[other]) < scene.limit for landmark in wrong)
+    ]
 
 
 def _rearranged(
     scene: _Scene, kind: str, landmarks: list[int], takes: dict[int, int], reason: str
 ) -> Finding:
     places = scene.points[[takes[landmark] for landmark in landmarks]]
-    return Finding(
-        kind, reason, tuple(landmarks), scene.severity(landmarks), scene.moved(landmarks, places)
-    )
+    return Finding(kind, reason, tuple(landmarks), scene.severity(landmarks), scene.moved(landmarks, places))
 
 
 def _taken(wrong: list[int], scores: Float64, limit: float) -> tuple[dict[int, int], dict[int, bool]]:
@@ -175,7 +191,7 @@ def _cycles(takes: dict[int, int]) -> list[list[int]]:
 
 
 def _reversed_run(cycles: list[list[int]]) -> tuple[int, int] | None:
-    """The first and last of a run that is in the opposite order: two swaps or more about one middle, without gap."""
+    """The first and last of a run in the opposite order: two swaps or more about one middle, without gap."""
     pairs = sorted(tuple(sorted(cycle)) for cycle in cycles if len(cycle) == 2)
     for first, last in pairs:
         inner = [(first + step, last - step) for step in range((last - first + 1) // 2)]
@@ -202,7 +218,7 @@ def _mistyped(scene: _Scene, landmark: int) -> Finding | None:
         return None
     words, kind, _ = guesses[best]
     within = _within(scene, [landmark], places[best][None])
-    reason = (f"{words}. Put right, it is within {within} of where the others put it.")
+    reason = f"{words}. Put right, it is within {within} of where the others put it."
     return Finding(
         kind, reason, (landmark,), scene.severity([landmark]), scene.moved([landmark], places[best])
     )
@@ -224,7 +240,7 @@ def _swapped_with_right(scene: _Scene, landmark: int) -> Finding | None:
         if cost < before - _MARGIN:
             within = _within(scene, pair, scene.points[pair[::-1]])
             labels = [scene.label(one) for one in sorted(pair)]
-            reason = f"{labels[0]} and {labels[1]} look swapped: exchanged, both are within {within} of where the others put them."
+            reason = _swap_sentence(labels, within)
             return Finding("swapped", reason, tuple(sorted(pair)), scene.severity([landmark]), swapped)
     return None
 
@@ -243,9 +259,7 @@ def _mislabelled(scene: _Scene, landmark: int) -> Finding | None:
             mend = scene.moved([other, landmark], np.array([scene.points[landmark], (np.nan, np.nan)]))
             label, missing = scene.label(landmark), scene.label(other)
             reason = f"{label} lies where {missing} should be, which is missing: is it {missing}?"
-            return Finding(
-                "mislabelled", reason, (landmark, other), scene.severity([landmark]), mend
-            )
+            return Finding("mislabelled", reason, (landmark, other), scene.severity([landmark]), mend)
     return None
 
 
@@ -278,7 +292,10 @@ def _copied(scene: _Scene, landmark: int, others: Float64) -> Finding | None:
         return None
     off = float(np.linalg.norm(place - scene.expected[landmark]))
     label = scene.label(landmark)
-    reason = f"{label} has the very numbers that it has in another image, and is {_pixels(off)} from where the others put it: copied?"
+    reason = (
+        f"{label} has the very numbers that it has in another image, and is {_pixels(off)} from where the others "
+        "put it: copied?"
+    )
     return Finding(
         "copied",
         reason,
@@ -295,7 +312,10 @@ def _shifted(scene: _Scene, landmarks: list[int]) -> Iterator[Finding]:
         off = np.linalg.norm(scene.points[group] - expected[group], axis=1)
         if len(group) == 1:
             usual = _pixels(_usual_distance(scene, group[0]))
-            reason = f"{scene.label(group[0])} is {_pixels(float(off[0]))} from where the others put it (usually within {usual})."
+            away = _pixels(float(off[0]))
+            reason = (
+                f"{scene.label(group[0])} is {away} from where the others put it (usually within {usual})."
+            )
         else:
             reason = (
                 f"landmarks {numbered(group)} are {off.min():.0f} to {_pixels(float(off.max()))} from where "
@@ -350,6 +370,12 @@ def _within(scene: _Scene, landmarks: Sequence[int], places: Float64) -> str:
 
 def _pixels(distance: float) -> str:
     return f"{distance:.0f} px" if distance >= 9.5 else f"{max(distance, 0.1):.1f} px"
+
+
+def _swap_sentence(labels: Sequence[str], within: str) -> str:
+    return (
+        f"{_listed(labels)} look swapped: exchanged, both are within {within} of where the others put them."
+    )
 
 
 def _listed(words: Sequence[str]) -> str:

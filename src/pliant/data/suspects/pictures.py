@@ -1,4 +1,4 @@
-"""What the pictures of samples say: images that are blank where the object should be, and the same picture twice."""
+"""What pictures say: images that are blank where the object should be, and the same picture twice."""
 
 from __future__ import annotations
 

@@ -11,9 +11,9 @@ from pliant.arrays import Float64
 class Suspect:
     """What is suspicious about sample `number`: one of `CHECKS`, in words, and the landmarks that stand out.
 
-    `severity` is 1 at the threshold and larger beyond it. `other` is the sample that it repeats, if any. `kind` says
-    more exactly than `check` what seems to have happened: "swapped", "shifted", "decimal". `mend (v, 2)` are all
-    points as they would be without it, where that can be told. A suspect without landmarks is suspicious as a whole.
+    `severity` is 1 at the threshold and larger beyond it. `other` is the sample that it repeats, if any. `kind`
+    says more exactly than `check` what seems to have happened: "swapped", "shifted", "decimal". `mend (v, 2)` are
+    all points as they would be without it, where that can be told. Without landmarks, the whole is suspicious.
     """
 
     number: int

@@ -45,7 +45,10 @@ def disordered(
     mirror = np.array([-1.0, 1.0])
     others = {
         "left and right look swapped: in a mirror, the landmarks fit": (some * mirror, here),
-        "the order looks reversed: from the last to the first, the landmarks fit": (some[:, ::-1], here[:, ::-1]),
+        "the order looks reversed: from the last to the first, the landmarks fit": (
+            some[:, ::-1],
+            here[:, ::-1],
+        ),
         "the order looks reversed and mirrored: turned round, the landmarks fit": (
             some[:, ::-1] * mirror,
             here[:, ::-1],
@@ -82,9 +85,9 @@ def unusual_sizes(
         mend = _rescaled(points[number], size / usual, frames[number] if len(frames) else None)
         guess = "" if mend is None else ": another scale?"
         reason = (
-            f"the object is {times} times {what} than usual, {size:.0f} pixels where {usual:.0f} are usual{guess}"
+            f"the object is {times} times {what} than usual, {size:.0f} pixels where {usual:.0f} are usual"
         )
-        reason += "" if guess else "."
+        reason += guess or "."
         yield Suspect(number, named(number), "size", reason, severity, kind="scale", mend=mend)
 
 
