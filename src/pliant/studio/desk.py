@@ -45,7 +45,8 @@ class Studio:
             file = self.model_file
             if file is None:
                 raise Refused(
-                    "there is no model yet: start the studio with --model, or finish five images in Annotate.", 409
+                    "there is no model yet: start the studio with --model, or finish five images in Annotate.",
+                    409,
                 )
             stamp = file.stat().st_mtime_ns
             if self._read is None or self._read[:2] != (file, stamp):
