@@ -12,7 +12,7 @@ from starlette.responses import Response
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size
 from pliant.studio.apprentice import Proposal
-from pliant.studio.desk import Studio
+from pliant.studio.desk import KnownModel, Studio
 from pliant.studio.endpoints import Endpoints
 from pliant.studio.marks import Change, Scale
 from pliant.studio.pictures import picture_of
@@ -41,15 +41,6 @@ class Object:
 
     names: list[str]
     curves: list[Curve]
-
-
-@dataclass(frozen=True)
-class KnownModel:
-    """The model that proposes: how many landmarks, learned from how many images, and the how-manieth it is."""
-
-    landmarks: int
-    samples: int
-    number: int
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pliant.studio.apprentice import Apprentice
 from pliant.studio.collection import open_collection
 from pliant.studio.desk import Studio
 from pliant.studio.events import Events
@@ -26,12 +25,7 @@ def open_studio(
 
     if model is not None:
         load(model)  # what is wrong with it is said before anything opens
-    events = Events()
-    collection = open_collection(source, read_only=read_only)
-    studio = Studio(collection, events, None, model, results, demo)
-    studio.apprentice = Apprentice(collection.side_folder, model, studio.hear)
-    studio.learn()
-    return studio
+    return Studio(open_collection(source, read_only=read_only), Events(), model, results, demo)
 
 
 def demonstration(folder: Path, model: Path | None) -> tuple[Path, Path]:
