@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pliant.cli.options import SettingsFile
+from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, say_settings
 from pliant.terminal import say
 
 if TYPE_CHECKING:
@@ -56,14 +56,21 @@ def studio(
     host: Host = "127.0.0.1",
     read_only: ReadOnly = False,
     browser: Browser = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
     """Annotate with a model's help, check, explore, fit and review, on a web page.
 
     It is a page of this machine, at the address that is printed. Every
-    change is on the disk at once, in the format that was opened; Ctrl-C ends it.
+    change is on the disk at once, in the format that was opened; Ctrl-C ends
+    it. With --json, the address comes as JSON before the server begins;
+    with --verbose, every request is logged.
     """
+    import json
     import secrets
+    import webbrowser
 
     try:
         import starlette
@@ -75,13 +82,17 @@ def studio(
     from pliant.studio.safety import LOOPBACK
     from pliant.studio.server import make_app
 
+    silent = quiet or as_json
+    told = (lambda text: None) if silent else say
+    if verbose and not silent:
+        say_settings(context)
     for given in (source, model, results):
         if given is not None and not given.exists():
             raise ValueError(f"{given}: there is no such file or folder.")
     listening = _listen(host, port)
     with TemporaryDirectory(prefix="pliant-studio-") as passing:
         if source is None:
-            say(f"no folder was named: making synthetic faces and a model of them in {passing}")
+            told(f"no folder was named: making synthetic faces and a model of them in {passing}")
             source, model = demonstration(Path(passing), model)
             opened = open_studio(source, model, results, read_only=read_only, demo=True)
         else:
@@ -89,12 +100,16 @@ def studio(
         token = "" if host in LOOPBACK else secrets.token_urlsafe(24)
         hosts = (*LOOPBACK, host) if host in LOOPBACK else _names(host)
         address = f"http://{host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
-        _welcome(opened, address, browser)
-        config = uvicorn.Config(
-            make_app(opened, hosts, token), log_level="warning", access_log=False, timeout_graceful_shutdown=2
-        )
+        if as_json:
+            say(json.dumps({"address": address, "images": len(opened.collection)}))
+        elif not quiet:
+            _welcome(opened, address)
+        if browser:
+            webbrowser.open(address)
+        app, level = make_app(opened, hosts, token), "info" if verbose else "warning"
+        config = uvicorn.Config(app, log_level=level, access_log=verbose, timeout_graceful_shutdown=2)
         _serve(uvicorn.Server(config), listening)
-    say("closed: everything is on the disk")
+    told("closed: everything is on the disk")
 
 
 def _serve(server, listening: socket) -> None:  # type: ignore[no-untyped-def]
@@ -145,15 +160,10 @@ def _addresses() -> list[str]:
         return []
 
 
-def _welcome(opened: Studio, address: str, browser: bool) -> None:
+def _welcome(opened: Studio, address: str) -> None:
     collection = opened.collection
-    say(
-        f"{len(collection):,} images of {collection.name}, {len(collection.finished()):,} finished ({collection.format})"
-    )
+    done = len(collection.finished())
+    say(f"{len(collection):,} images of {collection.name}, {done:,} finished ({collection.format})")
     if collection.read_only:
         say(collection.read_only, colour="yellow")
     say(f"pliant studio is at {address}  (Ctrl-C ends it)")
-    if browser:
-        import webbrowser
-
-        webbrowser.open(address)
