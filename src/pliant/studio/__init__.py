@@ -1,0 +1,1 @@
+"""Studio: annotate, check, explore and fit in the browser; a local server and its static pages."""
