@@ -278,7 +278,7 @@ class Collection:
             )
         if self._guard.held:
             return ""
-        return f"{self.source}: {self._guard.holder}, has this open. Here it is for looking until it is closed there."
+        return f"{self.source}: {self._guard.holder}, has this open: until it is closed there, look only."
 
     def _require_writable(self, index: int) -> None:
         refusal = self.read_only or (self._store.refusal(index) if index >= 0 else "")
