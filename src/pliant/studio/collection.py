@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64
+from pliant.studio.events import Event, trouble
 from pliant.studio.history import History, Line, now, patch_from_json, patch_to_json
 from pliant.studio.known import Memory, Step
-from pliant.studio.locking import Lock
+from pliant.studio.landmarks import Curve, curves_in, described
+from pliant.studio.locking import Lock, lock_in
 from pliant.studio.marks import ABSENT, UNSEEN, Change, Marks, changed, checked, reverse, same_mark
 from pliant.studio.merging import changed_outside, combined
 from pliant.studio.opening import Listing, listed
@@ -26,30 +28,6 @@ from pliant.studio.writing import Outcome, Writer
 
 _KEPT = 20_000
 """Of so many images the marks are kept in memory."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Landmarks along a line, by their indices; the last is joined to the first if it is closed."""
-
-    name: str
-    points: tuple[int, ...]
-    closed: bool = False
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened to a collection.
-
-    `type` is "changed" (an image has another revision), "saved" (its landmark file holds it) or "trouble" (a
-    sentence says what). `index` is -1 where it is about all images.
-    """
-
-    type: str
-    index: int = -1
-    revision: int = 0
-    client: str = ""
-    sentence: str = ""
 
 
 def open_collection(source: Path | str, read_only: bool = False, format: str = "") -> Collection:
@@ -101,16 +79,15 @@ class Collection:
         self._memory = Memory()
         self._marks: OrderedDict[int, tuple[Any, Marks]] = OrderedDict()
         self._guard: Lock | None = None
-        self.read_only = self.read_only or listing.refusal or self._locked()
+        self.read_only = self.read_only or listing.refusal
+        if not self.read_only:
+            self._guard, self.read_only = lock_in(self._side, source)
         self._history = History(self._side / "history.jsonl", writable=not self.read_only)
         self._index = {entry.key: number for number, entry in enumerate(self.entries)}
-        self._begun, self._done = (np.zeros(len(self.entries), dtype=bool) for _ in range(2))
-        for number, entry in enumerate(self.entries):
-            self._begun[number] = bool(entry.landmarks)
-        if isinstance(self._store, Together) and self._store.file is not None:
-            for number in range(len(self.entries)):
-                self._begun[number] = self._store.is_begun(number)
-        self._done |= self._begun
+        self._begun = np.array(
+            [self._store.is_begun(number) for number in range(len(self.entries))], dtype=bool
+        )
+        self._done = self._begun.copy()
         self._writer = Writer(self._store, self._waiting, self._settled, self._touch)
         self._store.names = self._named
         self._catch_up()
@@ -137,6 +114,11 @@ class Collection:
         if self._named:
             return self._named
         return tuple(str(number) for number in range(self._count))
+
+    @property
+    def own_names(self) -> tuple[str, ...]:
+        """The names of the landmarks, none if nobody gave them any."""
+        return self._named
 
     def marks(self, index: int) -> Marks:
         """What is known of an image; a ValueError says why its landmark file cannot be read."""
@@ -194,6 +176,12 @@ class Collection:
         with self._lock:
             return self._done.copy()
 
+    @property
+    def begun(self) -> NDArray[np.bool_]:
+        """In which images `(n,)` a landmark is placed."""
+        with self._lock:
+            return self._begun.copy()
+
     def previous(self, index: int) -> int | None:
         """The nearest image before this one that has landmarks, for copying them."""
         before = np.flatnonzero(self._begun[:index])
@@ -228,17 +216,12 @@ class Collection:
         names = tuple(map(str, names))
         with self._lock:
             self._require_writable(-1)
-            if not names or len(set(names)) < len(names) or not all(name.strip() for name in names):
-                raise ValueError("each landmark has a name of its own, and there is at least one.")
-            if any(not 0 <= point < len(names) for curve in curves for point in curve.points):
-                raise ValueError(f"a curve has a landmark that is not there: there are {len(names)}, from 0.")
+            said = described(names, curves)
             if len(names) != self._count and bool(self._begun.any()):
                 raise ValueError(
                     f"there are {self._count} landmarks, and some are placed already: their number stays."
                 )
-            described = [{"name": c.name, "points": list(c.points), "closed": c.closed} for c in curves]
-            line = {"n": self._history.number + 1, "time": now(), "client": client}
-            line["object"] = {"names": list(names), "curves": described}
+            line = {"n": self._history.number + 1, "time": now(), "client": client, "object": said}
             self._memory.fold(self._history.append(line), line)
             self._take_object()
             self._writer.call_landmarks(self._named)
@@ -267,19 +250,6 @@ class Collection:
         if self._guard is not None:
             self._guard.touch()
 
-    def _locked(self) -> str:
-        """Take the lock: a sentence if that is not possible."""
-        try:
-            self._side.mkdir(parents=True, exist_ok=True)
-            self._guard = Lock(self._side / "lock")
-        except OSError as error:
-            return (
-                f"{self.source}: nothing can be written here ({error.strerror}), so this is for looking only."
-            )
-        if self._guard.held:
-            return ""
-        return f"{self.source}: {self._guard.holder}, has this open: until it is closed there, look only."
-
     def _require_writable(self, index: int) -> None:
         refusal = self.read_only or (self._store.refusal(index) if index >= 0 else "")
         if refusal:
@@ -301,9 +271,7 @@ class Collection:
         if said is None or (self._count and len(said["names"]) != self._count and bool(self._begun.any())):
             return
         self._count, self._named = len(said["names"]), tuple(said["names"])
-        self.curves = tuple(
-            Curve(curve["name"], tuple(curve["points"]), curve["closed"]) for curve in said["curves"]
-        )
+        self.curves = curves_in(said)
         if not isinstance(self._store, Together) or self._store.file is None:
             self._store.names = self._named
 
@@ -316,7 +284,7 @@ class Collection:
             try:
                 self._loaded(index, None, opening=True)
             except (ValueError, OSError) as error:
-                self.tell(Event("trouble", index, sentence=str(error)))
+                self._tell(trouble(index, 0, error))
 
     def _look_again(self) -> None:
         """Somebody else wrote the one landmark file: see what that means for the images that we have looked at."""
@@ -369,7 +337,7 @@ class Collection:
         self._keep(index, kept[0] if kept else None, after)
         self._begun[index], self._done[index] = after.placed > 0, after.finished
         self._writer.wake()
-        self.tell(Event("changed", index, line["n"], change.client))
+        self._tell(Event("changed", index, line["n"], change.client))
         return after
 
     def _step_back(self, index: int, client: str, id: str, way: str) -> Marks:
@@ -400,8 +368,7 @@ class Collection:
             self._marks.popitem(last=False)
         return marks
 
-    def tell(self, event: Event) -> None:
-        """Tell all who listen."""
+    def _tell(self, event: Event) -> None:
         for listener in self._listeners:
             listener(event)
 
@@ -427,18 +394,11 @@ class Collection:
         with self._lock:
             for index, result in outcome.items():
                 if isinstance(result, (ValueError, OSError)):
-                    self.tell(Event("trouble", index, self.revision(index), sentence=_sentence(result)))
+                    self._tell(trouble(index, self.revision(index), result))
                     continue
                 line = {"holds": numbers[index], "image": self.entries[index].key}
                 line |= {"file": self._store.file_of(index).name, "signature": list(result)}
                 self._memory.fold(self._history.append(line, sync=False), line)
                 if index in self._marks:
                     self._marks[index] = self._store.stamp(index), self._marks[index][1]
-                self.tell(Event("saved", index, numbers[index]))
-
-
-def _sentence(error: ValueError | OSError) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        name = error.filename or "a landmark file"
-        return f"{name}: this could not be written ({error.strerror}); it is tried again."
-    return str(error)
+                self._tell(Event("saved", index, numbers[index]))

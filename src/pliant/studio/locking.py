@@ -117,3 +117,15 @@ else:
 
     # A child that outlives us would keep the lock.
     os.register_at_fork(after_in_child=_forget_all)
+
+
+def lock_in(folder: Path, source: Path) -> tuple[Lock | None, str]:
+    """The lock of a collection whose history is in a folder; or a sentence that says why it is not ours."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = Lock(folder / "lock")
+    except OSError as error:
+        return None, f"{source}: nothing can be written here ({error.strerror}), so that you can only look."
+    if lock.held:
+        return lock, ""
+    return None, f"{source}: {lock.holder}, has this open. Until it is closed there you can only look."

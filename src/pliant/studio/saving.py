@@ -106,6 +106,10 @@ class Beside:
         """What is another one when the landmark file of an image was written: its signature."""
         return signature_of(self.file_of(index))
 
+    def is_begun(self, index: int) -> bool:
+        """Whether an image had a landmark file when it was listed; nobody has looked what is in it."""
+        return bool(self.entries[index].landmarks)
+
     def load(self, index: int) -> Recorded:
         """What the landmark file of an image says; a ValueError says why it cannot be read."""
         path = self.file_of(index)
