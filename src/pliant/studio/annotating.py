@@ -12,6 +12,7 @@ from starlette.responses import Response
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size
 from pliant.studio.apprentice import Proposal
+from pliant.studio.collection import Curve
 from pliant.studio.desk import KnownModel, Studio
 from pliant.studio.endpoints import Endpoints
 from pliant.studio.marks import Change, Scale
@@ -21,18 +22,6 @@ from pliant.studio.wire import to_json
 endpoints = Endpoints("annotate")
 
 _MOST_LISTED = 1000
-
-_LOOKED_BACK = 1000
-"""Images before one among which points to copy are looked for."""
-
-
-@dataclass(frozen=True)
-class Curve:
-    """Landmarks in a row, by their numbers from 0; drawn as a line, and resampled to even distances on demand."""
-
-    name: str
-    points: list[int]
-    closed: bool = False
 
 
 @dataclass(frozen=True)
@@ -175,7 +164,7 @@ def project(studio: Studio) -> Project:
         count=len(collection),
         done=len(collection.finished()),
         names=list(collection.names),
-        curves=[Curve(curve.name, list(curve.points), curve.closed) for curve in collection.curves],
+        curves=list(collection.curves),
         model=studio.known_model(),
         demo=studio.demo,
     )
@@ -184,7 +173,7 @@ def project(studio: Studio) -> Project:
 @endpoints.put("/api/object")
 def describe_object(studio: Studio, body: Object) -> Project:
     """Say which landmarks the object has; none that was placed already can go."""
-    studio.collection.describe(body.names, [(curve.name, curve.points, curve.closed) for curve in body.curves])
+    studio.collection.set_object(body.names, body.curves)
     studio.events.tell("object")
     return project(studio)
 
@@ -195,13 +184,12 @@ def images(
 ) -> Listing:
     """A part of the list of images."""
     collection = studio.collection
-    chosen: Sequence[int] = range(len(collection))
-    if show != "all":
-        done = collection.finished()
-        chosen = sorted(done) if show == "done" else [index for index in chosen if index not in done]
+    done = collection.done
+    wanted = {"all": np.ones_like(done), "todo": ~done, "done": done}[show]
+    chosen = np.flatnonzero(wanted)
     first = max(first, 0)
-    part = chosen[first : first + min(max(count, 0), _MOST_LISTED)]
-    listed = [Listed(index, collection.entry(index).key, collection.status(index)) for index in part]
+    part = chosen[first : first + min(max(count, 0), _MOST_LISTED)].tolist()
+    listed = [Listed(index, collection.entries[index].key, _state(studio, index)) for index in part]
     return Listing(len(chosen), listed)
 
 
@@ -209,7 +197,7 @@ def images(
 def image(studio: Studio, index: int) -> ImageView:
     """An image's size, points and states."""
     collection = studio.collection
-    entry, marks = collection.entry(index), collection.marks(index)
+    entry, marks = collection.entries[index], collection.marks(index)
     trouble, size = "", (0, 0)
     try:
         size = image_size(entry.source)
@@ -227,7 +215,7 @@ def image(studio: Studio, index: int) -> ImageView:
         finished=marks.finished,
         scale=marks.scale,
         revision=collection.revision(index),
-        previous=_previous(studio, index),
+        previous=collection.previous(index),
         can_undo=undo,
         can_redo=redo,
     )
@@ -236,7 +224,7 @@ def image(studio: Studio, index: int) -> ImageView:
 @endpoints.get("/api/images/{index}/picture")
 def picture(studio: Studio, index: int, width: int | None = None) -> Response:
     """The image, upright and as a browser can show it; at most `width` wide."""
-    entry = studio.collection.entry(index)
+    entry = studio.collection.entries[index]
     return picture_of(entry.source, None if width is None else min(max(width, 8), 4096))
 
 
@@ -326,9 +314,7 @@ def _proposed(found: Proposal | None) -> Proposed | None:
     )
 
 
-def _previous(studio: Studio, index: int) -> int | None:
-    """The nearest image before this one that has points."""
-    for other in range(index - 1, max(-1, index - 1 - _LOOKED_BACK), -1):
-        if studio.collection.status(other) != "untouched":
-            return other
-    return None
+def _state(studio: Studio, index: int) -> Literal["untouched", "begun", "finished"]:
+    if studio.collection.done[index]:
+        return "finished"
+    return "begun" if studio.collection.begun[index] else "untouched"

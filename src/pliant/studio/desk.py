@@ -116,7 +116,7 @@ class Studio:
         if not fixed and index in self.offered:
             return self.offered[index]
         held = {} if points is None else {k: (points[k, 0], points[k, 1]) for k in self._checked(points, fixed)}
-        return self.apprentice.propose(self.collection.entry(index).source, held, points)
+        return self.apprentice.propose(self.collection.entries[index].source, held, points)
 
     def followed(self, index: int, points: Float64, fixed: Sequence[int]) -> Float64:
         """The most plausible shape with the fixed points where they are."""
