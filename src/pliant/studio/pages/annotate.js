@@ -1,10 +1,11 @@
 // The page Annotate: puts its parts together.
 
 import { get, on } from "./api.js";
+import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
 import { certainty, drawOverlay, drawPicture, readColours } from "./drawing.js";
-import { change, copyPrevious, evenOut, placeCurve, refit, select, setState, startFromTemplate, undo } from "./editing.js";
+import { change, copyPrevious, refit, select, setState, startFromTemplate, undo } from "./editing.js";
 import { ImageList } from "./image-list.js";
 import { listenToKeys } from "./keys.js";
 import { LandmarkList } from "./landmark-list.js";
@@ -14,6 +15,7 @@ import { Opening } from "./opening.js";
 import { Outbox } from "./outbox.js";
 import { listenToPointers } from "./pointer.js";
 import { scaleDialog } from "./scale-dialog.js";
+import { listenToSettings } from "./settings.js";
 import { say, trying } from "./shell.js";
 
 const desk = new Desk();
@@ -34,33 +36,21 @@ const askScale = scaleDialog({
     desk.changed();
   },
 });
-const askObject = objectDialog({ saved: () => trying(loadProject).then(() => open(desk.image?.index ?? 0)) });
+const askObject = objectDialog({ saved: loadObject });
 
-const curveTool = {
-  vertex(point) {
-    desk.line.push(point);
-    desk.tell(`point ${desk.line.length} of the line`);
-    desk.changed();
-  },
-  end() {
-    const line = desk.line.filter((point, k) => !k || Math.hypot(point[0] - desk.line[k - 1][0], point[1] - desk.line[k - 1][1]) > 0.5);
-    desk.line = [];
-    placeCurve(desk, desk.curve, line);
-    desk.changed();
-  },
-  back() {
-    desk.line.pop();
-    desk.changed();
-  },
-};
+const curveTool = new CurveTool(desk);
+const toggle = listenToSettings(desk);
 
 const pointers = listenToPointers(desk, overlay, {
   barDrawn: (bar) => askScale(bar, desk.marks.scale),
-  vertexAdded: curveTool.vertex,
-  lineEnded: curveTool.end,
+  vertexAdded: (point) => curveTool.vertex(point),
+  lineEnded: () => curveTool.end(),
 });
 // Before the outbox hears of it: what is being dragged goes with the rest.
 addEventListener("pagehide", () => pointers.release(), { capture: true });
+addEventListener("beforeunload", (event) => {
+  if (desk.outbox?.away && desk.outbox.waiting) event.preventDefault();
+});
 
 // ----- what is shown
 
@@ -114,14 +104,16 @@ function showOpened(reason = "") {
   document.title = `${image.name} · pliant studio`;
   setText("#image-name", image.name);
   find("#image-name").title = image.name;
-  setText("#reason", reason || `${image.index + 1} of ${desk.project.count}`);
-  find("#reason").title = reason;
+  const said = reason && reason[0].toUpperCase() + reason.slice(1);
+  setText("#reason", said || `${image.index + 1} of ${desk.project.count}`);
+  find("#reason").title = said;
   overlay.setAttribute("aria-label", `Image ${image.name} with its landmarks`);
   const trouble = find("#unreadable");
   trouble.hidden = !desk.trouble;
   trouble.replaceChildren(
     ...(desk.trouble ? [element("p", {}, desk.trouble), element("button", { onclick: () => opening.skip() }, "Skip this image")] : []),
   );
+  find("#stage").dataset.image = desk.picture || desk.trouble ? image.index : "";
   images.setCurrent(image.index);
   desk.changed(true);
 }
@@ -169,67 +161,11 @@ function setTool(tool) {
   pointers.cancel();
   desk.tool = tool;
   desk.line = [];
-  desk.curve = tool === "curve" ? dueCurve() : null;
+  find("#tool-options").hidden = tool !== "curve";
+  if (tool === "curve") curveTool.begin();
   for (const button of document.querySelectorAll("[data-tool]")) button.setAttribute("aria-pressed", button.dataset.tool === tool);
-  showToolOptions();
   desk.changed();
 }
-
-// The curve of the landmark that is due, or the first one that is not complete.
-function dueCurve() {
-  const { curves } = desk.project;
-  const { marks, active } = desk;
-  return (
-    curves.find(({ points }) => points.includes(active)) ??
-    curves.find(({ points }) => points.some((point) => !marks?.at(point))) ??
-    curves[0]
-  );
-}
-
-function showToolOptions() {
-  const bar = find("#tool-options");
-  bar.hidden = desk.tool !== "curve";
-  if (bar.hidden) return;
-  const { curves } = desk.project;
-  const choice = element(
-    "select",
-    { onchange: (event) => (desk.curve = curves[event.target.value]) },
-    curves.map((curve, k) => element("option", { value: String(k), selected: curve === desk.curve }, `${curve.name} (${curve.points.length} points)`)),
-  );
-  bar.replaceChildren(
-    element("label", {}, "Curve", choice),
-    element("button", { onclick: curveTool.end, title: "End the line (Enter)" }, "End line"),
-    element("button", { onclick: () => evenOut(desk, desk.curve), title: "Space the points of this curve evenly" }, "Even out"),
-  );
-}
-
-function toggle(name) {
-  const box = find(`#${name}`);
-  box.checked = !box.checked;
-  box.dispatchEvent(new Event("change"));
-  desk.tell(`${box.closest("label").firstElementChild.nextSibling.textContent.trim()} ${box.checked ? "on" : "off"}`);
-}
-
-for (const name of ["loupe", "crosshair", "ellipses", "labels", "follow", "mirror"]) {
-  const box = find(`#${name}`);
-  box.checked = desk.options[name];
-  box.addEventListener("change", () => {
-    if (name === "mirror") desk.view.flip(box.checked);
-    desk.setOption(name, box.checked);
-  });
-}
-
-function showLight() {
-  const filter = `brightness(${find("#brightness").value}%) contrast(${find("#contrast").value}%)`;
-  find("#picture").style.filter = filter;
-  find("#loupe-view").style.filter = filter;
-}
-find("#brightness").addEventListener("input", showLight);
-find("#contrast").addEventListener("input", showLight);
-find("#plain").addEventListener("click", () => {
-  find("#brightness").value = find("#contrast").value = 100;
-  showLight();
-});
 
 function zoom(factor) {
   desk.view.zoom(factor, desk.byKeyboard && desk.cursor ? desk.view.toScreen(desk.cursor) : undefined);
@@ -301,9 +237,6 @@ find("#number").addEventListener("keydown", (event) => {
   if (number >= 1 && number <= desk.project.count) open(number - 1);
   else say(`Give a number from 1 to ${desk.project.count}.`);
 });
-addEventListener("click", (event) => {
-  if (!event.target.closest("#view-menu")) find("#view-menu").open = false;
-});
 for (const [tab, panel] of [["#tab-images", "#images-panel"], ["#tab-landmarks", "#landmarks-panel"]]) {
   find(tab).addEventListener("click", () => {
     const opens = !find(panel).classList.contains("open");
@@ -326,6 +259,7 @@ on("model", ({ number, samples }) => {
   if (desk.marks && !desk.marks.draft && !desk.marks.placed) opening.propose();
   desk.changed();
 });
+on("object", loadObject);
 for (const type of ["behind", "back"]) {
   on(type, () => {
     desk.outbox?.retry();
@@ -359,9 +293,16 @@ async function loadProject() {
   showBanner();
 }
 
-new ResizeObserver(() => {
-  const { clientWidth, clientHeight } = find("#stage");
-  desk.view.resize(clientWidth, clientHeight);
+// Opens the image again if the landmarks are others now.
+async function loadObject() {
+  const landmarksOf = ({ names, curves }) => JSON.stringify([names, curves]);
+  const before = landmarksOf(desk.project);
+  await trying(loadProject);
+  if (landmarksOf(desk.project) !== before && desk.image) await open(desk.image.index);
+}
+
+new ResizeObserver(([{ contentRect }]) => {
+  desk.view.resize(contentRect.width, contentRect.height);
   desk.changed(true);
 }).observe(find("#stage"));
 addEventListener("themechange", () => {

@@ -17,6 +17,7 @@ export class Desk extends EventTarget {
   selection = new Set();
   active = null; // the landmark that keys and clicks are about
   highlighted = new Set();
+  trail = []; // landmarks that the keyboard has gone through
   hover = null;
   cursor = null; // in the image, moved by pointer or keys
   byKeyboard = false;

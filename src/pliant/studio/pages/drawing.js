@@ -139,7 +139,7 @@ function drawPoints(context, { marks, view, selection, highlighted, hover }) {
       disc(3.6);
       outlined(context, chosen ? 2 : 1.2, "#fff");
     }
-    disc(0);
+    disc(marks.isDraft(landmark) ? 0.8 : 0);
     if (marks.isDraft(landmark)) {
       outlined(context, 2, certainty(marks.deviation(landmark), size));
     } else if (marks.states[landmark] === HIDDEN && !marks.moving.has(landmark)) {

@@ -111,18 +111,23 @@ export function nudge(desk, dx, dy) {
   drop(desk);
 }
 
-// Steps through the points; false if there is none left in this direction.
+// Steps through the points, each once, the least certain first; what a drag or a refit changes on the way does not
+// bring back points that were visited. False if there is none left in this direction.
 export function step(desk, direction) {
-  const sequence = desk.marks?.sequence ?? [];
-  if (!sequence.length) return false;
-  const at = desk.selection.size ? sequence.indexOf(desk.active) : -1;
-  const next = at < 0 ? (direction > 0 ? 0 : sequence.length - 1) : at + direction;
-  if (next < 0 || next >= sequence.length) return false;
-  const landmark = sequence[next];
-  select(desk, [landmark], { reveal: true });
-  const deviation = desk.marks.deviation(landmark);
-  const words = desk.marks.isDraft(landmark) ? "proposed" : STATES[desk.marks.states[landmark]];
-  desk.tell(`${desk.name(landmark)}, ${words}${deviation === null ? "" : `, plus or minus ${deviation.toFixed(1)} pixels`}`);
+  const { marks, trail } = desk;
+  if (!marks) return false;
+  if (desk.selection.size && !trail.includes(desk.active)) trail.push(desk.active);
+  const at = desk.selection.size ? trail.indexOf(desk.active) : direction > 0 ? -1 : trail.length;
+  const next = trail[at + direction] ?? (direction > 0 ? marks.sequence.find((one) => !trail.includes(one)) : undefined);
+  if (next === undefined) {
+    trail.length = 0;
+    return false;
+  }
+  if (!trail.includes(next)) trail.push(next);
+  select(desk, [next], { reveal: true });
+  const deviation = marks.deviation(next);
+  const words = marks.isDraft(next) ? "proposed" : STATES[marks.states[next]];
+  desk.tell(`${desk.name(next)}, ${words}${deviation === null ? "" : `, plus or minus ${deviation.toFixed(1)} pixels`}`);
   return true;
 }
 

@@ -29,7 +29,7 @@ export class Opening {
     if (!image || turn !== this.count) return;
     desk.picture?.close();
     Object.assign(desk, { image, picture: null, highlighted: new Set(points), selection: new Set(points), hover: null });
-    Object.assign(desk, { cursor: null, byKeyboard: false, gesture: null, box: null, bar: null, line: [], trouble: "" });
+    Object.assign(desk, { cursor: null, byKeyboard: false, gesture: null, box: null, bar: null, line: [], trail: [], trouble: image.trouble ?? "" });
     desk.marks = new Marks(image, desk.outbox.of(index));
     desk.active = points[0] ?? desk.marks.nextMissing();
     desk.view.image = { width: image.width || 1, height: image.height || 1 };
@@ -37,6 +37,7 @@ export class Opening {
     this.opened(reason);
     this.propose(turn);
     try {
+      if (desk.trouble) throw new Error(desk.trouble);
       const picture = await this.picture(image, this.leaving.signal);
       if (turn !== this.count) return picture.close();
       desk.picture = picture;
@@ -74,7 +75,7 @@ export class Opening {
     const { marks, image } = desk;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
-    if (!desk.project.model || desk.readOnly || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
+    if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
     let proposal = await get(`/api/images/${image.index}/proposal`).catch(() => null);
     if (!proposal || turn !== this.count || marks.draft) return undefined;
     if (marks.placed) {
@@ -120,7 +121,7 @@ export class Opening {
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
       const names = missing.slice(0, 3).map((landmark) => desk.name(landmark)).join(", ");
-      say(`${missing.length} of ${marks.count} landmarks have no place yet (${names}${missing.length > 3 ? ", …" : ""}). Place them, press X if they are absent, or press Enter again to finish without them.`);
+      say(`${missing.length} of ${marks.count} landmarks ${missing.length === 1 ? "has" : "have"} no place yet (${names}${missing.length > 3 ? ", …" : ""}). Place what is there, press X for what is absent, or press Enter again to finish as it is.`);
       return undefined;
     }
     const accepted = marks.drafts.map((landmark) => [landmark, markAt(marks.at(landmark))]);
