@@ -105,7 +105,7 @@ function showOpened(reason = "") {
   setText("#image-name", image.name);
   find("#image-name").title = image.name;
   const said = reason && reason[0].toUpperCase() + reason.slice(1);
-  setText("#reason", said || `${image.index + 1} of ${desk.project.count}`);
+  setText("#reason", said || `${(image.index + 1).toLocaleString("en")} of ${desk.project.count.toLocaleString("en")}`);
   find("#reason").title = said;
   overlay.setAttribute("aria-label", `Image ${image.name} with its landmarks`);
   const trouble = find("#unreadable");
@@ -242,6 +242,7 @@ for (const [tab, panel] of [["#tab-images", "#images-panel"], ["#tab-landmarks",
     const opens = !find(panel).classList.contains("open");
     for (const side of document.querySelectorAll(".side")) side.classList.toggle("open", opens && side === find(panel));
     for (const other of document.querySelectorAll(".tabs button")) other.setAttribute("aria-expanded", opens && other === find(tab));
+    if (desk.image) images.setCurrent(desk.image.index);
   });
 }
 
@@ -277,7 +278,7 @@ function loadProgress() {
 
 function showProgress(project) {
   Object.assign(desk.project, { done: project.done, count: project.count, model: project.model });
-  setText("#progress", `${project.done} of ${project.count} done`);
+  setText("#progress", `${project.done.toLocaleString("en")} of ${project.count.toLocaleString("en")} done`);
   desk.changed();
 }
 
@@ -287,7 +288,7 @@ async function loadProject() {
   landmarks.setNames(desk.project.names);
   find("#edit-object").hidden = Boolean(desk.readOnly);
   document.body.classList.toggle("read-only", Boolean(desk.readOnly));
-  for (const node of document.querySelectorAll("[data-state], [data-tool]:not([data-tool=points]), #template, #copy, #follow")) {
+  for (const node of document.querySelectorAll("[data-state], [data-tool]:not([data-tool=points]), #template, #copy, [data-option=follow]")) {
     node.disabled = Boolean(desk.readOnly);
   }
   showBanner();

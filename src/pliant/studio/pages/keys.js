@@ -6,6 +6,8 @@ import { addShortcuts } from "./shell.js";
 
 const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
+const withArrows = (prefix) => Object.keys(ARROWS).map((key) => prefix + key).join(" ");
+
 export function listenToKeys(desk, canvas, pointers, actions) {
   // Arrows move the selected points, or else the crosshair; on a mirrored image, in the direction that is seen.
   function arrow(event) {
@@ -73,9 +75,9 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     { keys: "H", what: "hidden: it is here, behind something", does: () => setState(desk, HIDDEN) },
     { keys: "X", what: "absent: this image does not have it", does: () => setState(desk, ABSENT) },
     { keys: "Delete Backspace", what: "take the point away: not yet looked at", does: erase },
-    { keys: "ArrowLeft ArrowRight ArrowUp ArrowDown", what: "move the selected points, or the crosshair, by 1 px", does: arrow },
-    { keys: "Shift+ArrowLeft Shift+ArrowRight Shift+ArrowUp Shift+ArrowDown", what: "by 10 px", does: arrow },
-    { keys: "Ctrl+ArrowLeft Ctrl+ArrowRight Ctrl+ArrowUp Ctrl+ArrowDown", what: "by 100 px", does: arrow },
+    { keys: withArrows(""), shown: "Arrows", what: "move the selected points, or the crosshair, by 1 px", does: arrow },
+    { keys: withArrows("Shift+"), shown: "Shift+Arrows", what: "by 10 px", does: arrow },
+    { keys: withArrows("Ctrl+"), shown: "Ctrl+Arrows", what: "by 100 px", does: arrow },
     { keys: "Space", what: "place the next landmark at the crosshair; held down, a drag pans" },
     { keys: "Ctrl+Z", what: "undo", does: actions.undo },
     { keys: "Ctrl+Shift+Z Ctrl+Y", what: "redo", does: actions.redo },

@@ -38,7 +38,7 @@ export class LandmarkList {
       row.shown = shown;
       row.dot.className = `dot ${kind}`;
       row.dot.style.borderColor = kind === "draft" ? certainty(marks.deviation(landmark), size) : "";
-      row.words.textContent = suspicious ? `suspicious, ${words}` : words;
+      row.words.textContent = suspicious ? "suspicious" : words;
       row.node.setAttribute("aria-selected", chosen);
       row.node.classList.toggle("active", landmark === active);
       row.node.classList.toggle("suspicious", suspicious);

@@ -28,7 +28,7 @@ export class Opening {
     const image = await trying(() => get(`/api/images/${index}`));
     if (!image || turn !== this.count) return;
     desk.picture?.close();
-    Object.assign(desk, { image, picture: null, highlighted: new Set(points), selection: new Set(points), hover: null });
+    Object.assign(desk, { image, picture: null, highlighted: new Set(points), selection: new Set(points.slice(0, 1)), hover: null });
     Object.assign(desk, { cursor: null, byKeyboard: false, gesture: null, box: null, bar: null, line: [], trail: [], trouble: image.trouble ?? "" });
     desk.marks = new Marks(image, desk.outbox.of(index));
     desk.active = points[0] ?? desk.marks.nextMissing();

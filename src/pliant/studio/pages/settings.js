@@ -5,14 +5,16 @@ import { find } from "./dom.js";
 const SWITCHES = { loupe: "Loupe", crosshair: "Crosshair", ellipses: "Uncertainty", labels: "All names", follow: "Model follows", mirror: "Mirror" };
 
 export function listenToSettings(desk) {
-  for (const name of Object.keys(SWITCHES)) {
-    const box = find(`#${name}`);
-    box.checked = desk.options[name];
-    box.addEventListener("change", () => {
-      if (name === "mirror") desk.view.flip(box.checked);
-      desk.setOption(name, box.checked);
-    });
-  }
+  // A switch may be there twice: in the bar where there is room, in the menu where there is not.
+  const boxes = [...document.querySelectorAll("[data-option]")];
+  const showSwitches = () => boxes.forEach((box) => (box.checked = desk.options[box.dataset.option]));
+  const set = (name, value) => {
+    if (name === "mirror") desk.view.flip(value);
+    desk.setOption(name, value);
+    showSwitches();
+  };
+  for (const box of boxes) box.addEventListener("change", () => set(box.dataset.option, box.checked));
+  showSwitches();
 
   const [brightness, contrast] = [find("#brightness"), find("#contrast")];
   const showLight = () => {
@@ -30,9 +32,7 @@ export function listenToSettings(desk) {
   });
 
   return function toggle(name) {
-    const box = find(`#${name}`);
-    box.checked = !box.checked;
-    box.dispatchEvent(new Event("change"));
-    desk.tell(`${SWITCHES[name]} ${box.checked ? "on" : "off"}`);
+    set(name, !desk.options[name]);
+    desk.tell(`${SWITCHES[name]} ${desk.options[name] ? "on" : "off"}`);
   };
 }
