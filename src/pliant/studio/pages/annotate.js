@@ -197,7 +197,7 @@ const actions = {
   fit,
   beside,
   curveTool,
-  finish: () => opening.finish(),
+  finish: () => (desk.project.names.length ? opening.finish() : askObject(desk.project)),
   skip: () => opening.skip(),
   next: () => opening.goOn(),
   undo: () => undo(desk),
