@@ -136,9 +136,7 @@ class Studio:
         ours = [index for index in done if self.collection.revision(index)]
         others = [index for index in done if not self.collection.revision(index)]
         room = max(_LESSONS - len(ours), 0)
-        spread = (
-            np.unique(np.linspace(0, len(others) - 1, min(room, len(others))).astype(int)) if others else []
-        )
+        spread = np.linspace(0, len(others) - 1, min(room, len(others))).astype(int).tolist()
         return sorted([*ours[-_LESSONS:], *(others[k] for k in spread)])
 
     def proposal(
