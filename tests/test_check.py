@@ -283,7 +283,7 @@ class TestKinds:
 
         (one,), _ = self.found_in(spoilt, points, change)
         assert (one.kind, one.landmarks) == ("reversed", (2, 3, 5, 6))
-        assert "landmarks 2 to 6 look numbered backwards" in one.reason
+        assert "the landmarks from 2 to 6 look numbered backwards" in one.reason
         np.testing.assert_array_equal(one.mend, points[9])
 
     @pytest.mark.parametrize(
@@ -336,6 +336,18 @@ class TestKinds:
         assert found[0].kind == "scale"
         assert "10 times smaller than usual" in found[0].reason
         np.testing.assert_allclose(found[0].mend, points[9])
+
+    def test_what_is_not_annotated_yet_is_left_out(self, points, spoilt):
+        """A landmark that nobody has placed, and images that are hardly begun, keep nothing from being found."""
+        spoilt[:, 5] = np.nan
+        spoilt[11, 3:] = np.nan
+        spoilt[9, [3, 14]] = points[9, [14, 3]]
+        found = suspicious_points(spoilt)
+        (one,) = (one for one in found if one.number == 9)
+        assert (one.kind, one.landmarks) == ("swapped", (3, 14))
+        np.testing.assert_array_equal(np.delete(one.mend, 5, axis=0), np.delete(points[9], 5, axis=0))
+        assert np.isnan(one.mend[5]).all()
+        assert 11 not in {one.number for one in found}
 
     def test_poses_do_not_matter(self, points, spoilt):
         plain = [(one.number, one.kind, one.landmarks) for one in suspicious_points(spoilt) if one.landmarks]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,9 @@ CHECKS = ("facing", "order", "shape", "size", "rotation", "names", "blank", "dup
 
 FEWEST = 20
 """So many samples tell what is usual; among fewer, images alone are looked at."""
+
+_LEAST_KNOWN = 4
+"""Landmarks that an image must have, and images that a landmark must be in, to be compared with others."""
 
 _SHAPE = 3.2
 """How many standard deviations all landmarks of a shape may be off together."""
@@ -106,7 +110,39 @@ def suspicious_points(
     (7, 'swapped', (36, 45))
 
     """
-    named = names.__getitem__ if len(names) else str
+    known: Bools = ~np.isnan(points[:, :, 0])
+    # Landmarks that are hardly anywhere, and images that have hardly any, say nothing about each other.
+    columns = np.flatnonzero(known.sum(axis=0) >= min(_LEAST_KNOWN, len(points)))
+    rows = np.flatnonzero(known[:, columns].sum(axis=1) >= max(_LEAST_KNOWN, len(columns) / 2))
+
+    def label(landmark: int) -> str:
+        number = columns[landmark]
+        return f"'{landmarks[number]}'" if len(landmarks) else f"landmark {number}"
+
+    def named(row: int) -> str:
+        return names[rows[row]] if len(names) else str(rows[row])
+
+    part = points[np.ix_(rows, columns)]
+    frames = [sizes[int(row)] for row in rows] if len(sizes) else []
+    found = []
+    for suspect in _suspicious(part, frames, label, named, skip, advance):
+        number, mend = int(rows[suspect.number]), None
+        if suspect.mend is not None:
+            mend = points[number].copy()
+            mend[columns] = suspect.mend
+        here = tuple(int(columns[landmark]) for landmark in suspect.landmarks)
+        found.append(replace(suspect, number=number, landmarks=here, mend=mend))
+    return sorted(found, key=lambda suspect: -suspect.severity)
+
+
+def _suspicious(
+    points: Float64,
+    sizes: Sequence[tuple[int, int]],
+    label: Callable[[int], str],
+    named: Callable[[int], str],
+    skip: Collection[str],
+    advance: Callable[[], None],
+) -> list[Suspect]:
     mirrored = find_mirrored(points)
     found = list(whole.facing(mirrored, named))
     if len(points) >= FEWEST:
@@ -114,18 +150,16 @@ def suspicious_points(
         alike = facing_alike(complete(points), mirrored)
         with one_blas_thread():
             begun = beginning(alike, known)
-            order = list(
-                whole.disordered(alike, known, begun.mean, whole.typical(begun.distances), points, named)
-            )
+            far = whole.typical(begun.distances)
+            order = list(whole.disordered(alike, known, begun.mean, far, points, named))
             found += order
             found += whole.unusual_sizes(begun.poses, begun.mean, points, sizes, named)
             found += whole.unusual_rotations(begun.poses, named)
             if "shape" not in skip or "order" not in skip:
                 apart = np.isin(np.arange(len(points)), [suspect.number for suspect in order])
                 judged = find_wrong(alike, known, begun, apart, advance)
-                found += _of_landmarks(judged, apart, points, mirrored, landmarks, named)
-    found = [suspect for suspect in found if suspect.check not in skip]
-    return sorted(found, key=lambda suspect: -suspect.severity)
+                found += _of_landmarks(judged, apart, points, mirrored, label, named)
+    return [suspect for suspect in found if suspect.check not in skip]
 
 
 def _of_landmarks(
@@ -133,14 +167,10 @@ def _of_landmarks(
     apart: Bools,
     points: Float64,
     mirrored: Bools,
-    landmarks: Sequence[str],
+    label: Callable[[int], str],
     named: Callable[[int], str],
 ) -> Iterator[Suspect]:
     """What is wrong with single landmarks, or with so many that nobody can tell which."""
-
-    def label(landmark: int) -> str:
-        return f"'{landmarks[landmark]}'" if len(landmarks) else f"landmark {landmark}"
-
     findings = [
         (int(number), finding)
         for number in np.flatnonzero(judged.wrong.any(axis=1) & ~judged.hopeless & ~apart)

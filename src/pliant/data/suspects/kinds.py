@@ -14,7 +14,6 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.suspects.usual import Bools, Judged, judge
 from pliant.data.suspects.wrong import Findings
-from pliant.data.validation import numbered
 from pliant.shape import align, shape_size
 
 Label = Callable[[int], str]
@@ -129,9 +128,10 @@ def _permuted(scene: _Scene, wrong: list[int]) -> Iterator[Finding]:
     if run:
         taken = [landmark for cycle in cycles for landmark in cycle if run[0] <= landmark <= run[1]]
         cycles = [cycle for cycle in cycles if cycle[0] not in taken]
+        ends = " to ".join(_bare(scene.label, one) for one in run)
         reason = (
-            f"landmarks {run[0]} to {run[1]} look numbered backwards: in the other order, they are where the "
-            "others put them."
+            f"the landmarks from {ends} look numbered backwards: in the other order, they are where the others put "
+            "them."
         )
         yield _rearranged(scene, "reversed", sorted(taken), takes, reason)
     for cycle in cycles:
@@ -317,9 +317,10 @@ def _shifted(scene: _Scene, landmarks: list[int]) -> Iterator[Finding]:
                 f"{scene.label(group[0])} is {away} from where the others put it (usually within {usual})."
             )
         else:
+            which = ", ".join(_bare(scene.label, one) for one in group)
             reason = (
-                f"landmarks {numbered(group)} are {off.min():.0f} to {_pixels(float(off.max()))} from where "
-                "the others put them."
+                f"{len(group)} landmarks ({which}) are {off.min():.0f} to {_pixels(float(off.max()))} from "
+                "where the others put them."
             )
         mend = scene.moved(group, expected[group])
         yield Finding("shifted", reason, tuple(group), scene.severity(group), mend)
@@ -376,6 +377,11 @@ def _swap_sentence(labels: Sequence[str], within: str) -> str:
     return (
         f"{_listed(labels)} look swapped: exchanged, both are within {within} of where the others put them."
     )
+
+
+def _bare(label: Label, landmark: int) -> str:
+    """The name of a landmark, or its number alone."""
+    return label(landmark).removeprefix("landmark ")
 
 
 def _listed(words: Sequence[str]) -> str:
