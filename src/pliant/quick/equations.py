@@ -1,8 +1,8 @@
 """The equations of landmark filters, summed image by image.
 
-A filter is the ridge regression from the channels about a pixel to a bump about the landmark. Its equations are sums
-over places in all images: one more image costs its own share, and one that was corrected is taken out and added
-again. Sums are kept fold by fold, so that there are filters that do not know an image.
+A filter is the ridge regression from the channels about a pixel to a bump about the landmark. Its equations are
+sums over places in all images: one more image costs its own share, and one that was corrected is taken out and
+added again. Sums are kept fold by fold, so that there are filters that do not know an image.
 """
 
 from __future__ import annotations
@@ -90,7 +90,11 @@ class Equations:
                 squares, goals = self._squares[fold], self._goals[fold]
 
                 def multiply(
-                    some: slice, rows: Any = rows, bumps: Any = bumps, squares: Any = squares, goals: Any = goals
+                    some: slice,
+                    rows: Any = rows,
+                    bumps: Any = bumps,
+                    squares: Any = squares,
+                    goals: Any = goals,
                 ) -> None:
                     turned = np.swapaxes(rows[some], 1, 2)
                     squares[some] += sign * (turned @ rows[some])
@@ -106,9 +110,7 @@ class Equations:
         place = align(self.mean, lesson.points)
         place = Similarity(place.factor * np.exp(grown + 1j * turned), place.offset)
         count = len(self.mean)
-        seen = look_at(
-            lesson.part(), lesson.points, self.mean, place, size, margin_of(grid, spacing, reach)
-        )
+        seen = look_at(lesson.part(), lesson.points, self.mean, place, size, margin_of(grid, spacing, reach))
         rows = np.zeros((count, _PLACES, self.scale.width), dtype=np.float32)
         if seen is None:
             return rows, np.zeros((count, _PLACES), dtype=np.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.arrays import Float64, Floats
 from pliant.shape import SIMILARITY, Similarity, align, shape_size, train_shape_model
@@ -13,13 +14,13 @@ _NOISE = 0.01
 """Deviations of landmarks about the modes, in sizes of the object."""
 
 
-def filled(shapes: Floats) -> Float64:
+def filled(incomplete: Floats) -> Float64:
     """Shapes `(k, v, 2)` with missing landmarks (nan) filled in; those that are known stay as they are.
 
     Each shape has three landmarks or more, and each landmark is known in a shape. `shape.missing.complete` does the
     same by maximum likelihood, and takes seconds.
     """
-    shapes = np.asarray(shapes, dtype=np.float64)
+    shapes: Float64 = np.array(incomplete, dtype=np.float64)
     known = np.isfinite(shapes[:, :, 0])
     if np.all(known):
         return shapes
@@ -34,10 +35,10 @@ def filled(shapes: Floats) -> Float64:
             numbers = np.flatnonzero(known[row])
             expected = given(Belief(model.mean, modes, noise).moved(there), numbers, shapes[row, numbers])
             full[row] = expected.points
-    return full
+    return np.asarray(full)
 
 
-def _rough(shapes: Float64, known: np.ndarray) -> Float64:  # type: ignore[type-arg]
+def _rough(shapes: Float64, known: NDArray[np.bool_]) -> Float64:
     """Missing landmarks where the mean of all shapes has them, each of which is brought to the fullest one."""
     mean = shapes[int(np.argmax(known.sum(axis=1)))].copy()
     size = float(shape_size(mean[np.isfinite(mean[:, 0])]))

@@ -116,7 +116,7 @@ class Learner:
         self._filter: tuple[int, ObjectFilter] | None = None
 
     def learn(self, finished: Mapping[Hashable, Finished]) -> QuickModel:
-        """A model of all images that are finished; those that were learned before are neither read nor summed again.
+        """A model of all images that are finished; those that it knows are neither read nor summed again.
 
         Parameters
         ----------
@@ -185,10 +185,14 @@ class Learner:
         if not self._equations or _drift(mean, self._equations[0].mean) > _DRIFT:
             self._lessons = {}
             self._equations = tuple(Equations(scale, mean) for scale in SCALES)
-        now = {
-            key: _lesson(key, self._kept[key], shape, mask, self._lessons.get(key))
-            for key, shape, mask in zip(keys, shapes, known, strict=True)
-        }
+        now: dict[Hashable, Lesson] = {}
+        folds = [old.fold for old in self._lessons.values()]
+        for key, shape, mask in zip(keys, shapes, known, strict=True):
+            old = self._lessons.get(key)
+            fold = min(range(FOLDS), key=folds.count) if old is None else old.fold
+            if old is None:
+                folds.append(fold)
+            now[key] = _lesson(key, self._kept[key], shape, mask, fold, old)
         gone = [old for key, old in self._lessons.items() if key not in now or now[key] is not old]
         new = [one for key, one in now.items() if self._lessons.get(key) is not one]
         for equations in self._equations:
@@ -270,12 +274,8 @@ class Learner:
             layer, without = calibrated(expert, layer, without, trials, pool, lost)
             done.append(layer)
             now = {fold: replace(expert, filters=(own,)) for fold, own in without.items()}
-            looks = list(
-                pool.map(lambda one, now=now: in_layer(now[one.fold], one.part, one.shape), trials)  # type: ignore[misc]
-            )
-            shapes = [
-                old if look is None else look.shape for old, look in zip(shapes, looks, strict=True)
-            ]
+            looks = list(pool.map(lambda one, now=now: in_layer(now[one.fold], one.part, one.shape), trials))
+            shapes = [old if look is None else look.shape for old, look in zip(shapes, looks, strict=True)]
         whole = replace(model, expert=replace(expert, filters=tuple(done)))
         squares, errors = [], []
         for look, shape, (_, lesson) in zip(looks, shapes, chosen, strict=True):
@@ -331,16 +331,20 @@ def _shrunk(image: Image, points: Float64) -> _Kept:
 
 
 def _lesson(
-    key: Hashable, kept: _Kept, points: Float64, known: NDArray[np.bool_], old: Lesson | None
+    key: Hashable,
+    kept: _Kept,
+    points: Float64,
+    known: NDArray[np.bool_],
+    fold: int,
+    old: Lesson | None,
 ) -> Lesson:
     """What an image teaches; the old lesson itself, if nothing has changed."""
     there = np.asarray((points - kept.origin) * kept.scale)
-    if old is not None and old.grey is kept.grey and np.array_equal(old.known, known):
-        # Points that were filled in move a little with every image, and teach nothing.
-        if np.array_equal(old.points[known], there[known]):
-            return old
-    seed = zlib.crc32(repr(key).encode())
-    return Lesson(kept.grey, there, known, seed % FOLDS, seed)
+    same = old is not None and old.grey is kept.grey and np.array_equal(old.known, known)
+    # Points that were filled in move a little with every image, and teach nothing.
+    if old is not None and same and np.array_equal(old.points[known], there[known]):
+        return old
+    return Lesson(kept.grey, there, known, fold, zlib.crc32(repr(key).encode()))
 
 
 def _drift(mean: Float64, old: Float64) -> float:

@@ -178,9 +178,7 @@ def in_layers(expert: LinearExpert, part: Window, start: Start) -> Looked | None
         points, covariance, look = seen
         points[start.numbers] = look.view.to_view(start.places)
         covariance[start.numbers] = (_HELD * layer.size) ** 2 * np.eye(2)
-        found = Looked(
-            points, covariance, look, brought_together(expert, layer, points, covariance, look)
-        )
+        found = Looked(points, covariance, look, brought_together(expert, layer, points, covariance, look))
     return found
 
 

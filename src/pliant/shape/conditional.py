@@ -10,9 +10,9 @@ the landmarks f put at y_f, the others are expected at
 
     E x_o = m_o + C_of (C_ff + e I)^-1 (y_f - m_f),           C = F F' + D,
 
-and what is left of their covariance is C_oo - C_of (C_ff + e I)^-1 C_fo. Both are exact; e is a tiny noise that only
-keeps the matrix from being singular. To first order, a turn enlarges: `followed` takes the answer for the direction in
-which the object was turned, turns m, F and D, and asks again.
+and what is left of their covariance is C_oo - C_of (C_ff + e I)^-1 C_fo. Both are exact; e is a tiny noise that
+only keeps the matrix from being singular. To first order, a turn enlarges: `followed` takes the answer for the
+direction in which the object was turned, turns m, F and D, and asks again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TURNED = 0.1
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Belief(Concise):
-    """What is known about the landmarks of one object: x ~ N(points, factor factor' + noise), in pixels of its image.
+    """What is known about the landmarks of one object: x ~ N(points, factor factor' + noise), in pixels.
 
     Attributes
     ----------
@@ -82,8 +82,8 @@ class Belief(Concise):
 def pose_factor(points: Floats, shift: float, growth: float, turn: float) -> Float64:
     """Columns `(2v, 4)` of a factor that let a shape `(v, 2)` grow, turn and shift as a whole.
 
-    `shift` is a deviation in sizes of the object, `growth` one of the logarithm of its size, and `turn` of its angle
-    in radians.
+    `shift` is a deviation in sizes of the object, `growth` one of the logarithm of its size, and `turn` of its
+    angle in radians.
     """
     centred = np.asarray(points - np.mean(points, axis=0), dtype=np.float64)
     length = float(np.linalg.norm(centred))
@@ -152,7 +152,7 @@ def followed(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Flo
 
 
 def _left(
-    belief: Belief, rows: NDArray[np.int64], fixed: NDArray[np.int64], lower: Float64
+    belief: Belief, rows: NDArray[np.integer], fixed: NDArray[np.integer], lower: Floats
 ) -> tuple[Float64, Float64]:
     """The factor and the noise of what is left open.
 
@@ -166,9 +166,7 @@ def _left(
     factor[rows] = 0.0
     noise = belief.noise.copy()
     noise[fixed] = 0.0
-    return factor, noise
-
-
+    return np.asarray(factor), noise
 
 
 def likelier(beliefs: Sequence[Belief], fixed: NDArray[np.integer] | list[int], places: Floats) -> Belief:

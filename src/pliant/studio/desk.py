@@ -53,7 +53,7 @@ class Studio:
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.events)
         self.offered: dict[int, Proposal] = {}
-        self.apprentice = Apprentice(self.collection.side_folder, self.given, self._hear)
+        self.apprentice = Apprentice(self._hear, self.given, self.collection.names)
         self._lock = Lock()
         self._read: tuple[Path, int, Model] | None = None
         self.learn()
@@ -61,7 +61,7 @@ class Studio:
     @property
     def model_file(self) -> Path | None:
         """The newest model, if there is one."""
-        return self.apprentice.model_file
+        return self.apprentice.given
 
     def model(self) -> Model:
         """The newest model, read once; refused in a sentence if there is none."""
@@ -80,12 +80,8 @@ class Studio:
 
     def known_model(self) -> KnownModel | None:
         """What is to be said of the model, if there is one."""
-        if self.model_file is None:
-            return None
-        model = self.model()
-        return KnownModel(
-            model.landmarks, int(model.provenance.get("samples", 0)), self.apprentice.model_number
-        )
+        known = self.apprentice
+        return KnownModel(known.landmarks, known.samples, known.number) if known.has_model else None
 
     def apply(self, index: int, change: Change) -> None:
         """Change an image's marks, tell the pages, and learn from it if it is finished now."""
@@ -101,13 +97,9 @@ class Studio:
             self.learn()
 
     def learn(self) -> None:
-        """Have the apprentice learn from all images that are finished, if they are enough."""
-        done = len(self.collection.finished())
-        least = FEWEST
-        if self.given is not None and self.apprentice.model_file == self.given:
-            least = max(FEWEST, int(self.model().provenance.get("samples", 0)))
-        if done >= least:
-            self.apprentice.learn([(source, points) for _, source, points in self.collection.annotated()])
+        """Have the apprentice learn from all images that are finished; it waits until they are enough."""
+        finished = [(source, points) for _, source, points in self.collection.annotated()]
+        self.apprentice.learn(finished, self.collection.names)
 
     def proposal(
         self, index: int, points: Float64 | None = None, fixed: Sequence[int] = ()
@@ -115,12 +107,15 @@ class Studio:
         """Where the model sees the landmarks of an image, with some of them held where a person has put them."""
         if not fixed and index in self.offered:
             return self.offered[index]
-        held = {} if points is None else {k: (points[k, 0], points[k, 1]) for k in self._checked(points, fixed)}
+        held = (
+            {} if points is None else {k: (points[k, 0], points[k, 1]) for k in self._checked(points, fixed)}
+        )
         return self.apprentice.propose(self.collection.entries[index].source, held, points)
 
     def followed(self, index: int, points: Float64, fixed: Sequence[int]) -> Float64:
         """The most plausible shape with the fixed points where they are."""
-        return self.apprentice.follow(points, self._checked(points, fixed))
+        source = self.collection.entries[index].source
+        return self.apprentice.follow(source, points, self._checked(points, fixed))
 
     def _checked(self, points: Float64, fixed: Sequence[int]) -> list[int]:
         count = len(self.collection.names)
@@ -149,8 +144,9 @@ class Studio:
         """The image to do next, and why: what the apprentice wants to see, or the next of the list."""
         done = self.collection.finished()
         count = len(self.collection)
-        if order == "model" and (wanted := self.apprentice.wanted(done, after)) is not None:
-            return wanted
+        sources = [entry.source for entry in self.collection.entries]
+        if order == "model" and (wanted := self.apprentice.wanted(sources, done)) is not None:
+            return wanted.index, wanted.reason
         for step in range(1, count + 1):
             index = (after + step) % count
             if index not in done:

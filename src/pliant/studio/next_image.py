@@ -1,4 +1,4 @@
-"""Which image next: those that the model is unsure of, and those that are unlike what is done, each with a reason."""
+"""Which image next: what the model is unsure of, and what is unlike the images that are done, with the reason."""
 
 from __future__ import annotations
 
