@@ -98,7 +98,8 @@ class Run:
     def crop(self) -> Box:
         """The part of the image that is shown, left, top, right, bottom, the last two not in it."""
         width, height = self.task.size
-        shapes = [points for one in self.fits for points in (one.start, one.points)]
+        # What is lost may be anywhere, and would make all else small.
+        shapes = [one.points for one in self.fits if one.ok] + [one.start for one in self.fits]
         points = np.concatenate([*shapes, np.empty((0, 2))])
         points = points[np.all(np.isfinite(points), axis=1)]
         if len(points) < 2:

@@ -19,6 +19,7 @@ from pliant.arrays import Float64, Image
 from pliant.data.annotation import Annotation
 from pliant.data.formats import find_format, formats, write_annotations
 from pliant.data.tables import coordinate_titles
+from pliant.data.images import image_size, read_image
 from pliant.fitting.algorithm import Algorithm
 from pliant.model import Model
 from pliant.plots.painter import encoded as painted_file
@@ -257,15 +258,16 @@ def _of_upload(
 def _of_collection(
     studio: Studio, index: int, model: Model, settings: Fitting, names: tuple[str, ...], box: Float64 | None
 ) -> Task:
-    sample = studio.collection.sample(index)
-    image: Image = sample.image()
-    truth = studio.collection.marks(index).points
+    entries = studio.collection.entries
+    if not 0 <= index < len(entries):
+        raise LookupError(f"there is no image {index + 1}: there are {len(entries)}.")
+    entry, truth = entries[index], studio.collection.marks(index).points
     known = truth.shape == (model.landmarks, 2) and bool(np.all(np.isfinite(truth)))
     return Task(
-        sample.name,
-        (image.shape[1], image.shape[0]),
+        entry.key,
+        image_size(entry.source),
         f"/api/images/{index}/picture",
-        sample.image,
+        lambda: read_image(entry.source),
         model,
         settings,
         names,

@@ -2,7 +2,7 @@
 
 // A painter has setTexture(image) and draw(points); points are pixels of the canvas, centres at whole numbers.
 export function makeMeshPainter(canvas, mesh, { plain = false } = {}) {
-  const gl = plain ? null : canvas.getContext("webgl2", { antialias: false, premultipliedAlpha: true });
+  const gl = plain ? null : canvas.getContext("webgl2", { antialias: true, premultipliedAlpha: true });
   return gl ? webglPainter(canvas, gl, mesh) : canvasPainter(canvas, mesh);
 }
 
