@@ -55,7 +55,9 @@ def make_app(studio: Studio, hosts: Sequence[str] = LOOPBACK, token: str = "") -
         studio.close()
 
     app = Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers={404: _not_found, 500: _failed, Exception: _failed}
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={404: _not_found, 500: _failed, Exception: _failed},
     )
     return Doorkeeper(app, tuple(hosts), token)
 
