@@ -202,7 +202,8 @@ def _trust(fit: FitResult, confidence: float) -> str:
     share = f"{100 * DEFAULT_BOUND:g}\N{NO-BREAK SPACE}% of the object's size"
     if confidence < 0.01:
         return f"It is hardly possible that the error is below {share}."
-    return f"The error is below {share} with a probability of {min(99, round(100 * confidence))}\N{NO-BREAK SPACE}%."
+    percent = min(99, round(100 * confidence))
+    return f"The error is below {share} with a probability of {percent}\N{NO-BREAK SPACE}%."
 
 
 def _level_view(level: LevelTrace, truth: Float64 | None) -> LevelView:

@@ -18,8 +18,8 @@ from starlette.responses import Response
 from pliant.arrays import Float64, Image
 from pliant.data.annotation import Annotation
 from pliant.data.formats import find_format, formats, write_annotations
-from pliant.data.tables import coordinate_titles
 from pliant.data.images import image_size, read_image
+from pliant.data.tables import coordinate_titles
 from pliant.fitting.algorithm import Algorithm
 from pliant.model import Model
 from pliant.plots.painter import encoded as painted_file
@@ -220,12 +220,12 @@ def _run(studio: Studio, id: int) -> Run:
 def _settings(given: dict[str, Any]) -> Fitting:
     """Settings from values, or from texts as the command line has them; a text that is empty is not given."""
     kinds = {name: kind for name, _, kind, _ in options(Fitting())}
-    parsed = {
-        name: kinds[name].parse(value.strip()) if isinstance(value, str) and name in kinds else value
-        for name, value in given.items()
-        if value != ""
-    }
-    settings = Fitting.from_dict(parsed)
+
+    def parsed(name: str, value: Any) -> Any:
+        text = value.strip() if isinstance(value, str) else "none"
+        return value if text == "none" or name not in kinds else kinds[name].parse(text)
+
+    settings = Fitting.from_dict({name: parsed(name, value) for name, value in given.items() if value != ""})
     if settings.detector not in (None, *DETECTORS):
         raise Refused(
             f"detector: pages may name {', '.join(DETECTORS)} alone, because others are files that would be run.",

@@ -75,7 +75,7 @@ function drawLines(points) {
   if (shown.labels) drawLabels(context, points, labels(), { colour: colour("ink"), ground: colour("ground"), size: 12 * finer });
 }
 
-const labels = () => model.mean.map((_, k) => model.names[k] ?? String(k + 1));
+const labels = () => model.mean.map((_, k) => model.names[k] ?? String(k));
 const devicePixels = () => Math.min(devicePixelRatio || 1, 2);
 
 function resize() {
