@@ -258,10 +258,7 @@ def _of_upload(
 def _of_collection(
     studio: Studio, index: int, model: Model, settings: Fitting, names: tuple[str, ...], box: Float64 | None
 ) -> Task:
-    entries = studio.collection.entries
-    if not 0 <= index < len(entries):
-        raise LookupError(f"there is no image {index + 1}: there are {len(entries)}.")
-    entry, truth = entries[index], studio.collection.marks(index).points
+    entry, truth = studio.entry(index), studio.collection.marks(index).points
     known = truth.shape == (model.landmarks, 2) and bool(np.all(np.isfinite(truth)))
     return Task(
         entry.key,

@@ -51,7 +51,8 @@ async function takeFile(file) {
 }
 
 async function takeNumber(index) {
-  const { name, width, height } = await get(`/api/images/${index}`);
+  const { name, width, height, trouble } = await get(`/api/images/${index}`);
+  if (trouble) throw new Error(trouble);
   find("#number").value = String(index + 1);
   await show({ source: { image: index }, name, width, height, picture: `/api/images/${index}/picture?width=${WIDEST}` });
 }
@@ -195,7 +196,8 @@ find("#number").addEventListener("keydown", (event) => {
 function openNumber() {
   const number = find("#number").valueAsNumber;
   trying(async () => {
-    if (!Number.isInteger(number) || number < 1) throw new Error("Images are numbered from 1.");
+    const last = Number(find("#number").max) || Infinity;
+    if (!Number.isInteger(number) || number < 1 || number > last) throw new Error(`Images are numbered from 1 to ${last}.`);
     await takeNumber(number - 1);
   });
 }
@@ -250,6 +252,11 @@ trying(async () => {
     find("#run").disabled = true;
     find("#nothing").textContent = "There is no model to fit with yet.";
   }
+});
+trying(async () => {
+  const { count } = await get("/api/project");
+  find("#number").max = String(count);
+  find("#count").textContent = `of ${count.toLocaleString("en")}`;
 });
 const asked = new URLSearchParams(location.search).get("image");
 if (asked !== null) trying(() => takeNumber(Number(asked)));
