@@ -191,7 +191,8 @@ class TestRuns:
             return fit(*given)
 
         monkeypatch.setattr(fit_runs, "fit", slowly)
-        run = client.post("/api/fits", json={"image": 0, "algorithms": ["", "po-for-gn"]}).json()
+        body = {"image": 0, "box": [20, 20, 70, 70], "algorithms": ["", "po-for-gn"]}
+        run = client.post("/api/fits", json=body).json()
         assert begun.wait(10)
         client.delete(f"/api/jobs/{run['job']}")
         go_on.set()

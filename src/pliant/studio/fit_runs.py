@@ -72,18 +72,24 @@ class Run:
         sample = Sample(task.name, task.read, truth)
         sample = sample.keeping(sample.image())
         starts: Any = task.box
-        for number, algorithm in enumerate(task.algorithms):
-            job.advance(number, len(task.algorithms))
-            found = fit(task.model, sample, starts, task.settings.changed(algorithm=algorithm))
-            with self._lock:
-                self.fits += found.objects
-            if starts is None:
-                # What one algorithm has found is where the others begin, so that they can be compared.
-                begun = [one.start[None] for one in found.objects if one.status is not Status.FAILED]
-                starts = begun or None
-        job.advance(len(task.algorithms), len(task.algorithms))
+        algorithms = task.algorithms
+        if starts is None and len(algorithms) > 1:
+            # What is found is where all begin: otherwise the first would have several tries, and the others one.
+            job.advance(0, len(algorithms))
+            found = fit(task.model, sample, None, task.settings.changed(algorithm=algorithms[0]))
+            starts = [one.start[None] for one in found.objects if one.status is not Status.FAILED]
+            if not starts:
+                self._add(found)
+                algorithms = ()
+        for number, algorithm in enumerate(algorithms):
+            job.advance(number, len(algorithms))
+            self._add(fit(task.model, sample, starts, task.settings.changed(algorithm=algorithm)))
         failed = [one for one in self.fits if one.status is Status.FAILED]
         return failed[0].reason if len(failed) == len(self.fits) else _counted(len(self.fits) - len(failed))
+
+    def _add(self, found: FitResult) -> None:
+        with self._lock:
+            self.fits += found.objects
 
     def find(self, number: int) -> FitResult:
         """The fit of this number, which has landmarks; a LookupError if there is none."""

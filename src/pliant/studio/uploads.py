@@ -28,7 +28,7 @@ class Uploads:
     """The last images that were sent; older ones are forgotten."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
+        self._lock, self._decoding = Lock(), Lock()
         self._kept: OrderedDict[str, Upload] = OrderedDict()
 
     def take(self, content: bytes, name: str) -> Upload:
@@ -36,7 +36,9 @@ class Uploads:
         name = plain_name(name)
         if not content:
             raise ValueError(f"{name}: the file is empty.")
-        one = Upload(secrets.token_hex(8), name, uploaded(content, name))
+        # One at a time: several large images that are decoded at once may need more memory than there is.
+        with self._decoding:
+            one = Upload(secrets.token_hex(8), name, uploaded(content, name))
         with self._lock:
             self._kept[one.id] = one
             while len(self._kept) > 1 and (len(self._kept) > MOST_IMAGES or self._bytes() > MOST_BYTES):

@@ -17,7 +17,8 @@ export function algorithmChoice(list, another, algorithms, most) {
     );
     const about = element("p", {});
     const describe = () => {
-      const { also, published } = algorithms.find(({ name }) => name === select.value);
+      const { also, published, words } = algorithms.find(({ name }) => name === select.value);
+      select.title = words;
       about.textContent = [also, published].filter(Boolean).join(". ");
       about.hidden = !about.textContent;
     };

@@ -6,7 +6,7 @@ import { drawLabels, drawLandmarks, drawMesh } from "./landmark-drawing.js";
 import { makeMeshPainter } from "./mesh-drawing.js";
 import { makeModePlayer } from "./mode-player.js";
 import { modeRow, poseRow } from "./mode-sliders.js";
-import { addShortcuts, colour, say, trying } from "./shell.js";
+import { addShortcuts, colour, trying } from "./shell.js";
 import { instance, placeOf, posed, seen, viewOf } from "./shape-instance.js";
 import { makeBlender } from "./texture-blending.js";
 import { explained, percent, varianceChart } from "./variance-chart.js";
@@ -183,6 +183,7 @@ async function load() {
   if (!response.ok) throw new Error((await response.json()).error);
   const buffer = await response.arrayBuffer();
   player.stop();
+  painter?.dispose();
   const mesh = { triangles: loaded.triangles, vertices: loaded.vertices, width: loaded.texture.width, height: loaded.texture.height };
   const plain = new URLSearchParams(location.search).has("plain");
   painter = makeMeshPainter(picture, mesh, { plain });
@@ -231,8 +232,15 @@ addShortcuts([
   { keys: "R", what: "a random instance", does: () => eachMode(sampled) },
   { keys: "0", what: "everything at its mean", does: reset },
 ]);
-on("model", () => trying(async () => {
-  await load();
-  say("This is the new model.", "good");
-}));
+find("#newer").addEventListener("click", () =>
+  trying(async () => {
+    find("#newer").hidden = true;
+    await load();
+  }),
+);
+// Not by itself: a slider that somebody drags must not vanish.
+on("model", () => {
+  if (model) find("#newer").hidden = false;
+  else load().catch(nothing);
+});
 load().catch(nothing);

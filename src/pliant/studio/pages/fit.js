@@ -118,8 +118,9 @@ function showRun(fresh) {
   find("#stop").hidden = !run.running;
   find("#progress").textContent = run.running ? `Fitting … ${algorithmsDone()} of ${run.wanted}` : "";
   if (more) showFits();
-  if (ended && run.fits.every(({ points }) => !points)) say(run.sentence, "bad");
-  else if (ended && run.sentence.startsWith("stopped")) say("The fits were stopped; what was done before stays.");
+  if (ended && run.sentence.startsWith("stopped")) say("The fits were stopped; what was done before stays.");
+  // Work that failed altogether is told by the shell.
+  else if (ended && run.fits.length && run.fits.every(({ points }) => !points)) say(run.sentence, "bad");
 }
 
 const algorithmsDone = () => new Set(run.fits.map(({ algorithm }) => algorithm)).size;

@@ -1,6 +1,6 @@
 // A texture drawn on a mesh whose points move: by WebGL, or triangle by triangle on a plain canvas without it.
 
-// A painter has setTexture(image) and draw(points); points are pixels of the canvas, centres at whole numbers.
+// A painter has setTexture(image), draw(points) and dispose(); points are pixels of the canvas, centres at whole numbers.
 export function makeMeshPainter(canvas, mesh, { plain = false } = {}) {
   const gl = plain ? null : canvas.getContext("webgl2", { antialias: true, premultipliedAlpha: true });
   return gl ? webglPainter(canvas, gl, mesh) : canvasPainter(canvas, mesh);
@@ -29,8 +29,16 @@ function webglPainter(canvas, gl, mesh) {
   let parts = prepared(gl, mesh);
   let lastImage = null;
   let lastPoints = null;
+  const alive = new AbortController();
   const painter = {
     kind: "webgl",
+    // What a graphics card holds is not collected when it is forgotten.
+    dispose() {
+      alive.abort();
+      gl.deleteProgram(parts.program);
+      for (const buffer of parts.buffers) gl.deleteBuffer(buffer);
+      gl.deleteTexture(parts.texture);
+    },
     setTexture(image) {
       lastImage = image;
       gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA, gl.RGBA, gl.UNSIGNED_BYTE, image);
@@ -48,12 +56,16 @@ function webglPainter(canvas, gl, mesh) {
     },
   };
   // A graphics card may take its memory back, after sleep for instance.
-  canvas.addEventListener("webglcontextlost", (event) => event.preventDefault());
-  canvas.addEventListener("webglcontextrestored", () => {
-    parts = prepared(gl, mesh);
-    if (lastImage) painter.setTexture(lastImage);
-    painter.draw(lastPoints);
-  });
+  canvas.addEventListener("webglcontextlost", (event) => event.preventDefault(), { signal: alive.signal });
+  canvas.addEventListener(
+    "webglcontextrestored",
+    () => {
+      parts = prepared(gl, mesh);
+      if (lastImage) painter.setTexture(lastImage);
+      painter.draw(lastPoints);
+    },
+    { signal: alive.signal },
+  );
   return painter;
 }
 
@@ -67,13 +79,15 @@ function prepared(gl, { triangles, vertices, width, height }) {
   }
   gl.linkProgram(program);
   gl.useProgram(program);
-  attribute(gl, program, "texel", Float32Array.from(vertices.flat()));
+  const texels = attribute(gl, program, "texel", Float32Array.from(vertices.flat()));
   const places = attribute(gl, program, "place", new Float32Array(2 * vertices.length));
   // The first triangle counts where they overlap, so it is drawn last.
   const corners = Uint16Array.from([...triangles].reverse().flat());
-  gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, gl.createBuffer());
+  const order = gl.createBuffer();
+  gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, order);
   gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, corners, gl.STATIC_DRAW);
-  gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+  const texture = gl.createTexture();
+  gl.bindTexture(gl.TEXTURE_2D, texture);
   for (const [name, value] of [
     [gl.TEXTURE_MIN_FILTER, gl.LINEAR],
     [gl.TEXTURE_MAG_FILTER, gl.LINEAR],
@@ -83,7 +97,8 @@ function prepared(gl, { triangles, vertices, width, height }) {
     gl.texParameteri(gl.TEXTURE_2D, name, value);
   }
   gl.uniform2f(gl.getUniformLocation(program, "frame"), width, height);
-  return { places, count: corners.length, canvas: gl.getUniformLocation(program, "canvas") };
+  const buffers = [texels, places, order];
+  return { program, buffers, texture, places, count: corners.length, canvas: gl.getUniformLocation(program, "canvas") };
 }
 
 function attribute(gl, program, name, values) {
@@ -102,6 +117,7 @@ function canvasPainter(canvas, { triangles, vertices, width, height }) {
   const fromLast = [...triangles].reverse();
   return {
     kind: "canvas",
+    dispose() {},
     setTexture(image) {
       texture.getContext("2d").putImageData(image, 0, 0);
     },
