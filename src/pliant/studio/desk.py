@@ -7,6 +7,7 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from pliant.arrays import Float64
 from pliant.studio.endpoints import Refused
 from pliant.studio.events import Events
 from pliant.studio.jobs import Jobs
@@ -22,7 +23,8 @@ class Studio:
     """All that endpoints work with; one for each server.
 
     `model_file` is the model that was named or that the apprentice has learned last; `demo` says that everything
-    here was made up to try things out.
+    here was made up to try things out. `offered` are points `(v, 2)` to propose in an image before a model is asked,
+    with their covariances `(v, 2, 2)` if these are known, and the reason.
     """
 
     collection: Collection
@@ -31,6 +33,7 @@ class Studio:
     model_file: Path | None = None
     results: Path | None = None
     demo: bool = False
+    offered: dict[int, tuple[Float64, Float64 | None, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.events)
@@ -45,7 +48,8 @@ class Studio:
             file = self.model_file
             if file is None:
                 raise Refused(
-                    "there is no model yet: start the studio with --model, or finish five images in Annotate.", 409
+                    "there is no model yet: start the studio with --model, or finish five images in Annotate.",
+                    409,
                 )
             stamp = file.stat().st_mtime_ns
             if self._read is None or self._read[:2] != (file, stamp):

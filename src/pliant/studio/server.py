@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from pliant.studio import annotating, working
+from pliant.studio import annotating, results, working
 from pliant.studio.desk import Studio
 from pliant.studio.endpoints import Endpoint, as_route, openapi, told
 from pliant.studio.safety import LOOPBACK, Doorkeeper
@@ -30,7 +30,7 @@ PAGES = {
     "results": "Results",
 }
 
-_PARTS = (annotating.endpoints, working.endpoints)
+_PARTS = (annotating.endpoints, working.endpoints, results.endpoints)
 
 
 def endpoints() -> list[Endpoint]:
@@ -55,7 +55,9 @@ def make_app(studio: Studio, hosts: Sequence[str] = LOOPBACK, token: str = "") -
         studio.close()
 
     app = Starlette(
-        routes=routes, lifespan=lifespan, exception_handlers={404: _not_found, 500: _failed, Exception: _failed}
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={404: _not_found, 500: _failed, Exception: _failed},
     )
     return Doorkeeper(app, tuple(hosts), token)
 
