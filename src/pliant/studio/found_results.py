@@ -163,7 +163,7 @@ class Finder:
         place = _place(folder / ROWS, root)
         every: list[Path | None] = [*plans] or [None]
         for plan in every:
-            name = f"{plan.stem}, {folder.name}" if plan else folder.name
+            name = folder.name if plan is None or plan.stem == folder.name else f"{plan.stem}, {folder.name}"
             about = plan or folder
             yield Found(
                 _id(about), "experiment", readable(name), place, last, size, None, True, "", folder, plan,

@@ -317,13 +317,12 @@ def _about_errors(opened: Opened) -> list[str]:
     images = len(sheet.counts("image"))
     by = f"{best.label}: " if best.label else ""
     pixels = f" ({best.pixels:.2g} px)" if np.isfinite(best.pixels) else ""
-    several = (
-        f" {len(figures)} are compared; the smallest mean error has {best.label}." if len(figures) > 1 else ""
-    )
-    first = f"{sheet.count:,} fits to {images:,} images.{several}"
+    things = "trials" if opened.kind == "experiment" else "algorithms"
+    several = f" {len(figures)} {things} are compared; {best.label} has the smallest mean error."
+    first = f"{sheet.count:,} fits to {images:,} images.{several if len(figures) > 1 else ''}"
     second = (
         f"{by}mean error {best.mean:.4f} of the object's size{pixels}, median {best.median:.4f}; "
-        f"{best.shares[0]:.0%} are below {BOUNDS[0]:g}, and {_none_found(best.failed)}."
+        f"{100 * best.shares[0]:.0f} % are below {BOUNDS[0]:g}, and {_none_found(best.failed)}."
     )
     return [first, second[0].upper() + second[1:] if not by else second]
 
