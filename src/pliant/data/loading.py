@@ -167,7 +167,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             for number, points in enumerate(objects or [None])
         ]
     if all(sample.points_source is None for sample in samples):
-        tables = [file for file in files if _is_about_many(file)]
+        tables = [file for file in files if is_about_many(file)]
         if len(tables) == 1:
             return _file(tables[0], folder if pictures_in is None else pictures_in, format, named=False)
         pictured = {PurePosixPath(sample.name.partition("::")[0]).stem for sample in samples}
@@ -285,7 +285,7 @@ def _no_image(sentence: str) -> Image:
     raise images.ImageError(sentence)
 
 
-def _is_about_many(file: Source) -> bool:
+def is_about_many(file: Source) -> bool:
     """Whether a file holds the landmarks of many images; only an ending that says so has it opened."""
     if ending(file) in manifest.ENDINGS and manifest.read_manifest(file) is not None:
         return True

@@ -151,7 +151,9 @@ async def received(request: Request, most: int) -> bytes:
         async for part in request.stream():
             content.extend(part)
             if len(content) > most:
-                raise Refused(f"this is larger than {most // 2**20} MB, which is the most that is taken.", 413)
+                raise Refused(
+                    f"this is larger than {most // 2**20} MB, which is the most that is taken.", 413
+                )
 
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:

@@ -25,7 +25,9 @@ def picture_of(sample: Sample, width: int | None = None) -> Response:
     if width is None and isinstance(source, Path) and (media := _shown_alike(source)):
         return FileResponse(source, media_type=media, headers=_HEADERS)
     small = _quickly(source, width) if isinstance(source, Path) and width is not None else None
-    return Response(encoded(small or as_picture(sample.image()), width), media_type="image/jpeg", headers=_HEADERS)
+    return Response(
+        encoded(small or as_picture(sample.image()), width), media_type="image/jpeg", headers=_HEADERS
+    )
 
 
 def uploaded(content: bytes, name: str) -> Image:
@@ -52,7 +54,9 @@ def as_picture(image: Image) -> PIL.Image:
 def encoded(picture: PIL.Image, width: int | None = None, kind: str = "JPEG") -> bytes:
     """The bytes of a picture's file, made smaller first if it is wider than wanted."""
     if width is not None and picture.width > width:
-        picture = picture.resize((width, max(1, round(picture.height * width / picture.width))), PIL.Resampling.BOX)
+        picture = picture.resize(
+            (width, max(1, round(picture.height * width / picture.width))), PIL.Resampling.BOX
+        )
     buffer = BytesIO()
     picture.save(buffer, kind, quality=92)
     return buffer.getvalue()
@@ -79,4 +83,3 @@ def _quickly(path: Path, width: int) -> PIL.Image | None:
             return file.copy()
     except Exception as error:
         raise ImageError(f"{path.name}: the image is damaged or incomplete ({error}).") from None
-

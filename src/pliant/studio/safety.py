@@ -75,7 +75,9 @@ class Doorkeeper:
         queries = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         if self._is_token(queries.pop("token", [""])[0]):
             # One slash: two of them would be the address of another host.
-            address = "/" + scope["path"].lstrip("/\\") + (f"?{urlencode(queries, doseq=True)}" if queries else "")
+            address = (
+                "/" + scope["path"].lstrip("/\\") + (f"?{urlencode(queries, doseq=True)}" if queries else "")
+            )
             response = RedirectResponse(address, 303)
             response.set_cookie(_COOKIE, self.token, httponly=True, samesite="strict")
             return response

@@ -39,15 +39,13 @@ def from_json(kind: Any, value: Any, where: str) -> Any:
     if origin in (Union, UnionType):
         return _from_union(arguments, value, where)
     if origin is Literal:
-        if value not in arguments:
+        if not any(value is one or (type(value) is type(one) and value == one) for one in arguments):
             raise ValueError(f"{where} must be one of {', '.join(map(repr, arguments))}, not {value!r}.")
         return value
     if is_dataclass(kind):
         return _from_object(kind, value, where)
     if origin in (list, Sequence):
-        return [
-            from_json(arguments[0], one, f"{where}[{k}]") for k, one in enumerate(_list_in(value, where))
-        ]
+        return [from_json(arguments[0], one, f"{where}[{k}]") for k, one in enumerate(_list_in(value, where))]
     if origin is tuple:
         return _from_tuple(arguments, value, where)
     if origin in (dict, Mapping):
@@ -63,8 +61,13 @@ def from_json(kind: Any, value: Any, where: str) -> Any:
 def _from_union(arguments: tuple[Any, ...], value: Any, where: str) -> Any:
     if value is None and NoneType in arguments:
         return None
-    (wanted,) = (one for one in arguments if one is not NoneType)
-    return from_json(wanted, value, where)
+    *others, last = (one for one in arguments if one is not NoneType)
+    for wanted in others:
+        try:
+            return from_json(wanted, value, where)
+        except ValueError:
+            continue
+    return from_json(last, value, where)
 
 
 def _from_tuple(arguments: tuple[Any, ...], value: Any, where: str) -> tuple[Any, ...]:
@@ -126,8 +129,9 @@ def schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
         return {"type": _PLAIN[kind]}
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, UnionType):
-        (wanted,) = (one for one in arguments if one is not NoneType)
-        return {"anyOf": [schema(wanted, components), {"type": "null"}]}
+        return {
+            "anyOf": [{"type": "null"} if one is NoneType else schema(one, components) for one in arguments]
+        }
     if origin is Literal:
         return {"enum": list(arguments)}
     if origin in (list, Sequence) or (origin is tuple and Ellipsis in arguments):

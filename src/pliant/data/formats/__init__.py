@@ -285,6 +285,11 @@ def format_for_ending(path: Path) -> str:
     return found[0] if len(found) == 1 else _USUAL[ending]
 
 
+def format_of(path: Path) -> tuple[Format, Convention]:
+    """The format that a file has, as its content says, and its usual convention."""
+    return _recognised(path)
+
+
 def _recognised(path: Path) -> tuple[Format, Convention]:
     with open(path, "rb") as file:
         head = file.read(HEAD)

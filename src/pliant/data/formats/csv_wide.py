@@ -51,7 +51,7 @@ def recognises(path: Path, head: bytes) -> bool:
     rows = first_rows(head)
     if not rows or not any(map(is_landmark_column, rows[0])):
         return False
-    column = _image_column(rows[0])
+    column = image_column(rows[0])
     first = rows[1][column] if column is not None and len(rows) > 1 and column < len(rows[1]) else ""
     return column is not None and not _is_pixels(first)
 
@@ -61,7 +61,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     rows = read_rows(path)
     _, header = next(rows, (1, []))
     names, columns = landmark_columns(header, path)
-    image = _image_column(header)
+    image = image_column(header)
     if image is None:
         raise ValueError(f"{path}, line 1: no column is called image, so that nobody knows whose these are.")
     group = [title.lower() for title in header].index("group") if "group" in map(str.lower, header) else None
@@ -93,7 +93,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     write_rows(path, rows)
 
 
-def _image_column(header: Sequence[str]) -> int | None:
+def image_column(header: Sequence[str]) -> int | None:
     titles = [title.lower() for title in header]
     return next((titles.index(name) for name in _IMAGE if name in titles), None)
 
