@@ -23,7 +23,7 @@ from pliant.table.columns import COLUMNS, Kind, columns_of
 from pliant.table.reading import ROWS as ROWS_FOLDER
 from pliant.table.writing import HEAD
 
-_KEPT = 4
+_KEPT = 6
 """Results that are in memory at once."""
 
 _LARGEST_TEXT = 256 * 2**20

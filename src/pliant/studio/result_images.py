@@ -1,7 +1,8 @@
-"""Images of results: found again by the names that tables have for them, shown small, cut out, or frame by frame."""
+"""Images of results: found again by the names that tables have, shown small, cut out, or frame by frame."""
 
 from __future__ import annotations
 
+import math
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,7 @@ import numpy as np
 from PIL import ExifTags
 from PIL import Image as PIL
 
-from pliant.arrays import Float64, Floats
+from pliant.arrays import Floats
 from pliant.data.addresses import is_address
 from pliant.data.images import EXTENSIONS, ImageError, image_size, read_image
 from pliant.data.names import readable
@@ -158,9 +159,10 @@ def box_around(points: Floats, size: tuple[int, int]) -> Box:
     middle = (low + high) / 2
     ends: list[tuple[int, int]] = []
     for centre, length in zip(middle, size, strict=True):
-        first = int(np.clip(np.floor(centre - half), 0, max(length - 1, 0)))
-        last = int(np.clip(np.ceil(centre + half) + 1, first + 1, max(length, first + 1)))
-        ends.append((first, last))
+        first = math.floor(centre - half)
+        last = first + math.ceil(2 * half) + 1
+        first = min(max(first, 0), length - 1)
+        ends.append((first, min(max(last, first + 1), length)))
     return ends[0][0], ends[1][0], ends[0][1], ends[1][1]
 
 
@@ -199,10 +201,3 @@ def _size(path: Path) -> tuple[int, int] | None:
         return image_size(path)
     except ValueError:
         return None
-
-
-def isotropic(spread: Float64 | None) -> Float64 | None:
-    """Covariances `(v, 2, 2)` of landmarks with standard deviations `(v,)`; None if one is not known."""
-    if spread is None or not np.isfinite(spread).all():
-        return None
-    return np.asarray(np.square(spread)[:, None, None] * np.eye(2))

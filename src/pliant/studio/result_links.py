@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from pliant.arrays import Float64
+from pliant.shape import shape_size
 from pliant.studio.desk import Studio
 from pliant.studio.found_results import Search
 from pliant.studio.open_results import Opened, Shelf
+from pliant.studio.proposals import Proposal
 from pliant.studio.result_images import Gallery
 
 _KEPT = 4
 """Results whose images are kept."""
+
+_UNSURE = 0.02
+"""How uncertain a landmark is of which nothing is known, over the size of the object."""
 
 
 @dataclass(eq=False)
@@ -24,7 +31,7 @@ class _Desk:
 
     shelf: Shelf = field(default_factory=Shelf)
     galleries: dict[str, tuple[Opened, Gallery]] = field(default_factory=dict)
-    places: dict[str, int] | None = None
+    places: dict[tuple[str, int], int] | None = None
 
 
 _desks: WeakKeyDictionary[Studio, _Desk] = WeakKeyDictionary()
@@ -47,8 +54,13 @@ def open_by_id(studio: Studio, key: str) -> Opened:
 def _places(studio: Studio) -> list[Path]:
     """Where results are looked for: what was named first."""
     named = [] if studio.results is None else [studio.results]
-    root = getattr(studio.collection, "root", None)
-    return [*named, *([Path(root)] if root is not None else [])]
+    return [*named, _folder(studio)]
+
+
+def _folder(studio: Studio) -> Path:
+    """The folder that is open, or that of the file that is."""
+    source = Path(studio.collection.source)
+    return source if source.is_dir() else source.parent
 
 
 def gallery_of(studio: Studio, opened: Opened) -> Gallery:
@@ -68,33 +80,33 @@ def _near(studio: Studio, opened: Opened) -> Sequence[Path]:
     """Folders that names of images may be relative to, the likeliest first."""
     own = opened.found.path if opened.found.path.is_dir() else opened.found.path.parent
     sources = [Path(source) for source in opened.sources if "://" not in source]
-    near = [Path.cwd(), own, *list(own.parents)[:3]]
-    root = getattr(studio.collection, "root", None)
-    near += [Path(root), Path(root).parent] if root is not None else []
+    near = [Path.cwd(), own, *list(own.parents)[:3], _folder(studio), _folder(studio).parent]
     for source in sources:
         near += [folder / source for folder in near[:5]] + [(folder / source).parent for folder in near[:5]]
     return [folder for folder in dict.fromkeys(near) if folder.is_dir()]
 
 
-def index_of(studio: Studio, path: Path) -> int | None:
-    """The image of the collection that is this file."""
+def index_of(studio: Studio, path: Path, number: int = 0) -> int | None:
+    """The place in the collection of an object of the image that is this file; of its first if there is no other."""
     desk = _desk(studio)
     if desk.places is None:
         desk.places = _by_path(studio)
-    whole = os.path.realpath(path)
-    return desk.places.get(_beside(str(path), {}), desk.places.get(whole))
+    for name in (_beside(str(path), {}), os.path.realpath(path)):
+        if (name, 0) in desk.places:
+            return desk.places.get((name, number), desk.places[name, 0])
+    return None
 
 
-def _by_path(studio: Studio) -> dict[str, int]:
-    """The numbers of all images by their paths; folders are resolved once, as there are few of them."""
+def _by_path(studio: Studio) -> dict[tuple[str, int], int]:
+    """Where each object of each image is in the collection; folders are resolved once, as there are few of them."""
     folders: dict[str, str] = {}
-    found: dict[str, int] = {}
+    found: dict[tuple[str, int], int] = {}
     for index, entry in enumerate(studio.collection.entries):
-        source = entry.source
-        if isinstance(source, (str, Path)) and "://" not in str(source):
-            found.setdefault(_beside(str(source), folders), index)
-            if os.path.islink(source):
-                found.setdefault(os.path.realpath(source), index)
+        path = os.path.join(entry.folder, entry.name)
+        for name in (_beside(path, folders), os.path.realpath(path) if os.path.islink(path) else ""):
+            if name:
+                found.setdefault((name, entry.number), index)
+                found.setdefault((name, 0), index)
     return found
 
 
@@ -115,3 +127,30 @@ def obstacle_to(studio: Studio, points: Float64 | None, index: int | None) -> st
     if expected and len(points) != expected:
         return f"it has {len(points)} landmarks, and the images that are open have {expected}."
     return str(studio.collection.read_only)
+
+
+def offer(points: Float64, lists: Mapping[str, Float64 | None], confidence: float | None, name: str) -> Proposal:
+    """A fit as a proposal: what is known about each landmark says which a person should look at first.
+
+    That is how far it is from the truth, or how uncertain it was; otherwise all are alike.
+    """
+    size = float(shape_size(points))
+    distances, spread = lists.get("distances"), lists.get("spread")
+    known = None if distances is None else distances * size
+    sigma = next(
+        (some for some in (known, spread) if some is not None and len(some) == len(points)),
+        np.full(len(points), _UNSURE * size),
+    )
+    sigma = np.where(np.isfinite(sigma), np.maximum(sigma, 1e-3), _UNSURE * size)
+    there = np.flatnonzero(np.isfinite(points).all(axis=1))
+    return Proposal(
+        points=points,
+        covariance=np.square(sigma)[:, None, None] * np.eye(2),
+        order=there[np.argsort(-sigma[there], kind="stable")],
+        confidence=float("nan") if confidence is None else confidence,
+        model=0,
+        reason=f"This is the fit of {name}: correct what is wrong.",
+        kept=there,
+        beliefs=(),
+        held={},
+    )

@@ -27,8 +27,8 @@ from pliant.studio.result_curves import (
     sentences_of,
     sweep_of,
 )
-from pliant.studio.result_images import Box, box_around, isotropic
-from pliant.studio.result_links import gallery_of, index_of, look, obstacle_to, open_by_id
+from pliant.studio.result_images import Box, box_around
+from pliant.studio.result_links import gallery_of, index_of, look, obstacle_to, offer, open_by_id
 from pliant.studio.result_sheet import Sheet, Wanted
 from pliant.studio.result_views import (
     Choice,
@@ -133,7 +133,7 @@ def result_fit(studio: Studio, id: str, number: int) -> ResultFit:
     size, trouble, index, obstacle = _size(sheet, number), "", None, ""
     try:
         path = gallery_of(studio, opened).find(sheet.image(number), size)
-        index = index_of(studio, path)
+        index = index_of(studio, path, sheet.cell("object", number) or 0)
         obstacle = obstacle_to(studio, points, index)
     except ImageError as error:
         trouble = str(error)
@@ -211,13 +211,13 @@ def take_fit(studio: Studio, id: str, number: int) -> Taken:
         path = gallery_of(studio, opened).find(sheet.image(number), _size(sheet, number))
     except ImageError as error:
         raise Refused(str(error)) from None
-    index = index_of(studio, path)
+    index = index_of(studio, path, sheet.cell("object", number) or 0)
     obstacle = obstacle_to(studio, points, index)
     if obstacle or index is None or points is None:
         raise Refused(f"this fit cannot be corrected here: {obstacle}")
-    spread = sheet.lists(number, ("spread",))["spread"]
-    reason = f"This is the fit of {opened.found.name}: correct what is wrong."
-    studio.offered[index] = (points, isotropic(spread), reason)
+    studio.offered[index] = offer(
+        points, sheet.lists(number), sheet.cell("confidence", number), opened.found.name
+    )
     return Taken(index)
 
 

@@ -41,7 +41,7 @@ export function ticks(low, high, about) {
 // { lines: [{ name, x, y, look, steps }], bands: [[from, to]], marks: [x], xTitle, yTitle, xRange, yRange, percent, alt }
 export class CurveChart {
   constructor(container) {
-    this.svg = drawn("svg", { class: "chart", role: "img" });
+    this.svg = drawn("svg", { class: "chart", role: "img", "aria-label": "Chart" });
     this.said = element("p", { class: "chart-said quiet-text", "aria-hidden": "true" });
     container.append(this.svg, this.said);
     this.svg.addEventListener("pointermove", (event) => this.point(event));
