@@ -26,7 +26,8 @@ export async function trying(work) {
 
 const shortcuts = [];
 
-// Keys of a page: [{ keys: "Enter", what: "finish this image", does: (event) => ... }]. Written as "Shift+Z", "Ctrl+Z".
+// Keys of a page: [{ keys: "Enter", what: "finish this image", does: (event) => ... }]. Written as "Shift+Z", "Ctrl+Z";
+// the sheet has `shown` in place of keys that are many.
 export function addShortcuts(added) {
   shortcuts.push(...added);
   find("#shortcuts-list").replaceChildren(
@@ -37,8 +38,8 @@ export function addShortcuts(added) {
       element(
         "tbody",
         {},
-        shortcuts.map(({ keys, what }) =>
-          element("tr", {}, element("td", {}, ...keycaps(keys)), element("td", {}, what)),
+        shortcuts.map(({ keys, shown = keys, what }) =>
+          element("tr", {}, element("td", {}, ...keycaps(shown)), element("td", {}, what)),
         ),
       ),
     ),
