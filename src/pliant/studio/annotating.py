@@ -12,9 +12,10 @@ from starlette.responses import Response
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size
 from pliant.studio.apprentice import Proposal
-from pliant.studio.collection import Curve
 from pliant.studio.desk import KnownModel, Studio
 from pliant.studio.endpoints import Endpoints
+from pliant.studio.exporting import export
+from pliant.studio.landmarks import Curve
 from pliant.studio.marks import Change, Scale
 from pliant.studio.pictures import picture_of
 from pliant.studio.wire import to_json
@@ -197,13 +198,12 @@ def images(
 def image(studio: Studio, index: int) -> ImageView:
     """An image's size, points and states."""
     collection = studio.collection
-    entry, marks = collection.entries[index], collection.marks(index)
+    entry, marks = studio.entry(index), collection.marks(index)
     trouble, size = "", (0, 0)
     try:
         size = image_size(entry.source)
     except ImageError as error:
         trouble = str(error)
-    undo, redo = collection.can_undo(index), collection.can_redo(index)
     return ImageView(
         index=index,
         name=entry.key,
@@ -216,15 +216,15 @@ def image(studio: Studio, index: int) -> ImageView:
         scale=marks.scale,
         revision=collection.revision(index),
         previous=collection.previous(index),
-        can_undo=undo,
-        can_redo=redo,
+        can_undo=collection.can_undo(index),
+        can_redo=collection.can_redo(index),
     )
 
 
 @endpoints.get("/api/images/{index}/picture")
 def picture(studio: Studio, index: int, width: int | None = None) -> Response:
     """The image, upright and as a browser can show it; at most `width` wide."""
-    entry = studio.collection.entries[index]
+    entry = studio.entry(index)
     return picture_of(entry.source, None if width is None else min(max(width, 8), 4096))
 
 
@@ -239,16 +239,18 @@ def change_image(studio: Studio, index: int, body: NewChanges) -> ImageView:
 @endpoints.post("/api/images/{index}/undo")
 def undo(studio: Studio, index: int, body: Who) -> ImageView:
     """Take the last change of an image back."""
+    studio.entry(index)
     studio.collection.undo(index, body.client)
-    studio.changed(index, body.client)
+    studio.learn()
     return image(studio, index)
 
 
 @endpoints.post("/api/images/{index}/redo")
 def redo(studio: Studio, index: int, body: Who) -> ImageView:
     """Do again what was taken back last."""
+    studio.entry(index)
     studio.collection.redo(index, body.client)
-    studio.changed(index, body.client)
+    studio.learn()
     return image(studio, index)
 
 
@@ -281,6 +283,21 @@ def template(studio: Studio) -> Points | None:
     """The mean of the shapes so far, about the origin and of size 1; nothing before the first."""
     mean = studio.template()
     return None if mean is None else Points(as_points(mean))
+
+
+@endpoints.get("/api/export")
+def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False) -> Response:
+    """All that is finished as one file: coco, tps, csv, dlib, pts (an archive), or csv-mm and other units."""
+    made = export(studio.collection, format, unfinished)
+    # Header lines hold Latin letters alone; what was left out is told to the pages in full.
+    if made.left_out:
+        sentence = f"{len(made.left_out)} images are not in the export: {made.left_out[0]}"
+        studio.events.tell("note", sentence=sentence)
+    headers = {
+        "Content-Disposition": f'attachment; filename="{made.name}"',
+        "X-Left-Out": str(len(made.left_out)),
+    }
+    return Response(made.content, media_type=made.media_type, headers=headers)
 
 
 @endpoints.get("/api/next")

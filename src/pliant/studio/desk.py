@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -14,16 +14,21 @@ from pliant.arrays import Float64
 from pliant.shape import generalised_procrustes, shape_size
 from pliant.studio.apprentice import FEWEST, Apprentice, Proposal
 from pliant.studio.collection import Collection
+from pliant.studio.collection_events import Event as Happening
 from pliant.studio.endpoints import Refused
 from pliant.studio.events import Events
 from pliant.studio.jobs import Jobs
 from pliant.studio.marks import Change
+from pliant.studio.saving import Entry
 
 if TYPE_CHECKING:
     from pliant.model import Model
 
 _SHAPES = 100
 """So many shapes at most make the template."""
+
+_LESSONS = 400
+"""So many images at most are learned from: more would bring little, and take longer than a person is patient."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,9 @@ class KnownModel:
 class Studio:
     """All that endpoints work with; one for each server.
 
-    `given` is the model that was named when the studio was opened: it proposes until as many images are finished as
-    it was made of. `offered` are shapes from elsewhere, such as fits that are to be corrected, by image. `demo` says
-    that everything here was made up to try things out.
+    `given` is the model that was named when the studio was opened. It proposes until the apprentice has learned,
+    and Explore and Fit show it until another is trained here. `results` is where outcomes of other commands are
+    looked for. `demo` says that everything here was made up to try things out.
     """
 
     collection: Collection
@@ -53,15 +58,24 @@ class Studio:
     def __post_init__(self) -> None:
         self.jobs = Jobs(self.events)
         self.offered: dict[int, Proposal] = {}
-        self.apprentice = Apprentice(self.collection.side_folder, self.given, self._hear)
+        """Shapes from elsewhere, such as fits that are to be corrected, by image: they are proposed first."""
+        self.model_file = self.given
+        """The model that Explore and Fit show."""
         self._lock = Lock()
         self._read: tuple[Path, int, Model] | None = None
+        self.apprentice = Apprentice(self._hear, self.given, self.collection.names)
+        self.collection.listen(self._hear_collection)
+        self._news, self._closed = Event(), False
+        Thread(target=self._teach, name="lessons", daemon=True).start()
         self.learn()
 
-    @property
-    def model_file(self) -> Path | None:
-        """The newest model, if there is one."""
-        return self.apprentice.model_file
+    def entry(self, index: int) -> Entry:
+        """The image of this number; a LookupError if there is none."""
+        if not 0 <= index < len(self.collection):
+            raise LookupError(
+                f"there is no image {index}: there are {len(self.collection):,}, counted from 0."
+            )
+        return self.collection.entries[index]
 
     def model(self) -> Model:
         """The newest model, read once; refused in a sentence if there is none."""
@@ -71,43 +85,59 @@ class Studio:
             file = self.model_file
             if file is None:
                 raise Refused(
-                    f"there is no model yet: start the studio with --model, or finish {FEWEST} images in Annotate."
+                    f"there is no model yet: finish {FEWEST} images in Annotate and train one, or start the studio "
+                    "with --model."
                 )
             stamp = file.stat().st_mtime_ns
             if self._read is None or self._read[:2] != (file, stamp):
                 self._read = (file, stamp, load(file))
             return self._read[2]
 
+    def use_model(self, file: Path) -> None:
+        """Have Explore and Fit show another model."""
+        self.model_file = file
+        self.events.tell("trained")
+
     def known_model(self) -> KnownModel | None:
-        """What is to be said of the model, if there is one."""
-        if self.model_file is None:
-            return None
-        model = self.model()
-        return KnownModel(
-            model.landmarks, int(model.provenance.get("samples", 0)), self.apprentice.model_number
-        )
+        """What is to be said of the model that proposes, if there is one."""
+        known = self.apprentice
+        return KnownModel(known.landmarks, known.samples, known.number) if known.has_model else None
 
     def apply(self, index: int, change: Change) -> None:
-        """Change an image's marks, tell the pages, and learn from it if it is finished now."""
-        self.collection.apply(index, change)
-        self.changed(index, change.client)
-        if change.finished:
+        """Change an image's marks; what is finished is learned from."""
+        self.entry(index)
+        was = self.collection.done[index]
+        marks = self.collection.apply(index, change)
+        if marks.finished:
             self.offered.pop(index, None)
-
-    def changed(self, index: int, client: str) -> None:
-        """Tell all pages that an image has changed; what is finished is learned from."""
-        self.events.tell("changed", index=index, revision=self.collection.revision(index), client=client)
-        if self.collection.marks(index).finished:
+        if marks.finished or was:
             self.learn()
 
     def learn(self) -> None:
-        """Have the apprentice learn from all images that are finished, if they are enough."""
-        done = len(self.collection.finished())
-        least = FEWEST
-        if self.given is not None and self.apprentice.model_file == self.given:
-            least = max(FEWEST, int(self.model().provenance.get("samples", 0)))
-        if done >= least:
-            self.apprentice.learn([(source, points) for _, source, points in self.collection.annotated()])
+        """Have the apprentice learn from what is finished; returns at once, and of several wishes one is enough."""
+        self._news.set()
+
+    def _teach(self) -> None:
+        while self._news.wait() and not self._closed:
+            self._news.clear()
+            samples = []
+            for index in self._lessons():
+                try:
+                    marks = self.collection.marks(index)
+                except (ValueError, OSError):
+                    continue  # Said when the image is opened.
+                if marks.finished and marks.placed:
+                    samples.append((self.collection.entries[index].source, marks.points))
+            self.apprentice.learn(samples, self.collection.names)
+
+    def _lessons(self) -> list[int]:
+        """Finished images to learn from: all that were changed here, and others spread evenly over the list."""
+        done = self.collection.finished()
+        ours = [index for index in done if self.collection.revision(index)]
+        others = [index for index in done if not self.collection.revision(index)]
+        room = max(_LESSONS - len(ours), 0)
+        spread = np.linspace(0, len(others) - 1, min(room, len(others))).astype(int).tolist()
+        return sorted([*ours[-_LESSONS:], *(others[k] for k in spread)])
 
     def proposal(
         self, index: int, points: Float64 | None = None, fixed: Sequence[int] = ()
@@ -115,12 +145,14 @@ class Studio:
         """Where the model sees the landmarks of an image, with some of them held where a person has put them."""
         if not fixed and index in self.offered:
             return self.offered[index]
-        held = {} if points is None else {k: (points[k, 0], points[k, 1]) for k in self._checked(points, fixed)}
-        return self.apprentice.propose(self.collection.entries[index].source, held, points)
+        held = (
+            {} if points is None else {k: (points[k, 0], points[k, 1]) for k in self._checked(points, fixed)}
+        )
+        return self.apprentice.propose(self.entry(index).source, held, points)
 
     def followed(self, index: int, points: Float64, fixed: Sequence[int]) -> Float64:
         """The most plausible shape with the fixed points where they are."""
-        return self.apprentice.follow(points, self._checked(points, fixed))
+        return self.apprentice.follow(self.entry(index).source, points, self._checked(points, fixed))
 
     def _checked(self, points: Float64, fixed: Sequence[int]) -> list[int]:
         count = len(self.collection.names)
@@ -147,22 +179,30 @@ class Studio:
 
     def next_image(self, after: int, order: Literal["model", "list"]) -> tuple[int, str] | None:
         """The image to do next, and why: what the apprentice wants to see, or the next of the list."""
-        done = self.collection.finished()
-        count = len(self.collection)
-        if order == "model" and (wanted := self.apprentice.wanted(done, after)) is not None:
-            return wanted
-        for step in range(1, count + 1):
-            index = (after + step) % count
-            if index not in done:
-                return index, "the next image of the list that is not finished."
-        return None
+        done = self.collection.done
+        if order == "model":
+            sources = [entry.source for entry in self.collection.entries]
+            wanted = self.apprentice.wanted(sources, np.flatnonzero(done).tolist())
+            if wanted is not None:
+                return wanted.index, wanted.reason
+        todo = np.flatnonzero(~done)
+        if not len(todo):
+            return None
+        later = todo[todo > after]
+        return int((later if len(later) else todo)[0]), "the next image of the list that is not finished."
 
     def _hear(self, event: dict[str, Any]) -> None:
         """What the apprentice says goes to the pages."""
-        self.events.tell(event.pop("type"), **event)
+        self.events.tell(event["type"], **{name: value for name, value in event.items() if name != "type"})
+
+    def _hear_collection(self, event: Happening) -> None:
+        details = {name: value for name, value in vars(event).items() if name != "type"}
+        self.events.tell(event.type, **details)
 
     def close(self) -> None:
         """End all background work; what was changed is on the disk already."""
+        self._closed = True
+        self._news.set()
         self.jobs.stop_all()
         self.apprentice.stop()
         self.collection.close()

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -22,6 +22,8 @@ from starlette.routing import Route
 
 from pliant.studio.wire import from_json, from_text, schema, to_json
 from pliant.version import __version__
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 LARGEST_BODY = 8 * 2**20
 LARGEST_UPLOAD = 64 * 2**20
@@ -71,26 +73,26 @@ class Endpoints:
         self.tag = tag
         self.every: list[Endpoint] = []
 
-    def _adds(self, method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+    def _adds(self, method: str, path: str) -> Callable[[Function], Function]:
+        def add(function: Function) -> Function:
             self.every.append(Endpoint(method, path, function, self.tag))
             return function
 
         return add
 
-    def get(self, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def get(self, path: str) -> Callable[[Function], Function]:
         """A function that answers GET."""
         return self._adds("GET", path)
 
-    def post(self, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def post(self, path: str) -> Callable[[Function], Function]:
         """A function that answers POST."""
         return self._adds("POST", path)
 
-    def put(self, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def put(self, path: str) -> Callable[[Function], Function]:
         """A function that answers PUT."""
         return self._adds("PUT", path)
 
-    def delete(self, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def delete(self, path: str) -> Callable[[Function], Function]:
         """A function that answers DELETE."""
         return self._adds("DELETE", path)
 

@@ -37,7 +37,7 @@ class JobState:
 
 
 class Job:
-    """One piece of work, run by a thread of its own; the work calls `advance`, which raises `Stopped` if need be."""
+    """One piece of work, done by a thread of its own, which calls `advance`; that raises `Stopped` if need be."""
 
     def __init__(self, number: int, title: str, events: Events) -> None:
         self.id, self.title = number, title

@@ -11,7 +11,6 @@ from PIL import Image as PIL
 from starlette.responses import FileResponse, Response
 
 from pliant.arrays import Image
-from pliant.data.dataset import Sample
 from pliant.data.images import ImageError, read_image
 
 _SHOWN_BY_BROWSERS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
@@ -19,15 +18,13 @@ _SHOWN_BY_BROWSERS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/w
 _HEADERS = {"Cache-Control": "private, max-age=60"}
 
 
-def picture_of(sample: Sample, width: int | None = None) -> Response:
-    """The image of a sample, at most `width` wide if that is given; the file itself where a browser shows it alike."""
-    source = sample.image_source
-    if width is None and isinstance(source, Path) and (media := _shown_alike(source)):
+def picture_of(source: Path, width: int | None = None) -> Response:
+    """An image, at most `width` wide if that is given; the file itself where a browser shows it alike."""
+    if width is None and (media := _shown_alike(source)):
         return FileResponse(source, media_type=media, headers=_HEADERS)
-    small = _quickly(source, width) if isinstance(source, Path) and width is not None else None
-    return Response(
-        encoded(small or as_picture(sample.image()), width), media_type="image/jpeg", headers=_HEADERS
-    )
+    small = _quickly(source, width) if width is not None else None
+    content = encoded(small or as_picture(read_image(source)), width)
+    return Response(content, media_type="image/jpeg", headers=_HEADERS)
 
 
 def uploaded(content: bytes, name: str) -> Image:

@@ -1,4 +1,4 @@
-"""Who may ask: this machine's own pages, or whoever has the token; no other site, and no address of another name."""
+"""Who may ask: this machine's own pages, or whoever has the token; no other site, and under no other name."""
 
 from __future__ import annotations
 
