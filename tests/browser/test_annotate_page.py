@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import SIZE, Studio, draw_collection, kite
+from running import SIZE, Studio, kite
 
 from pliant.data.formats import read_landmarks
 
@@ -205,10 +205,7 @@ def test_closing_the_tab_at_once_loses_nothing(studio: Studio, new_page: Callabl
     eventually(lambda: np.allclose(in_file(studio.source, 1)[1], start, atol=0.9))
 
 
-def test_killing_the_server_during_saves_loses_nothing(
-    start_studio: Callable[..., Studio], new_page: Callable[..., Any], tmp_path: Path
-) -> None:
-    studio = start_studio(draw_collection(tmp_path / "kites", 2, 2))
+def test_killing_the_server_during_saves_loses_nothing(studio: Studio, new_page: Callable[..., Any]) -> None:
     page, other = opened(new_page(), studio, 0), opened(new_page(), studio, 1)
     before = [in_file(studio.source, number) for number in (0, 1)]
     page.keyboard.press("Control+a")
@@ -219,11 +216,10 @@ def test_killing_the_server_during_saves_loses_nothing(
             studio.kill()
     other.keyboard.press("ArrowDown")
     page.wait_for_selector("#saving:has-text('waiting')")
-    later = page.context.new_page()
     page.close(run_before_unload=False)
     studio.start()
     # A page that stays open goes on by itself; what a closed one could not send is sent by the next.
-    opened(later, studio, 0)
+    later = opened(new_page(), studio, 0)
     waits_until_saved(later)
     waits_until_saved(other)
     eventually(lambda: np.allclose(in_file(studio.source, 0), before[0] + [12, 0], atol=1e-3))
