@@ -23,7 +23,7 @@ from pliant.studio.marks import ABSENT, UNSEEN, Change, Marks, changed, checked,
 from pliant.studio.merging import changed_outside, combined
 from pliant.studio.opening import Listing, listed
 from pliant.studio.past import Past, in_words
-from pliant.studio.saving import Edit, Entry, Recorded, Together
+from pliant.studio.saving import Edit, Entry, Recorded, Saved, Together
 from pliant.studio.writing import Outcome, Writer
 
 _KEPT = 20_000
@@ -78,6 +78,9 @@ class Collection:
         self._listeners: list[Callable[[Event], None]] = []
         self._memory = Memory()
         self._marks: OrderedDict[int, tuple[Any, Marks]] = OrderedDict()
+        self._told: dict[int, str] = {}
+        """What trouble was told of, so that it is not told again each time that writing is tried."""
+        self._seen: object = self._store.stamp(0) if isinstance(self._store, Together) else None
         self._guard: Lock | None = None
         self.read_only = self.read_only or listing.refusal
         if not self.read_only:
@@ -288,6 +291,7 @@ class Collection:
 
     def _look_again(self) -> None:
         """Somebody else wrote the one landmark file: see what that means for the images that we have looked at."""
+        self._seen = self._store.stamp(0)
         for index, (_, marks) in list(self._marks.items()):
             self._loaded(index, marks)
         if isinstance(self._store, Together):
@@ -301,6 +305,9 @@ class Collection:
         self._require_same_landmarks(index, recorded)
         key = self.entries[index].key
         known, unsaved = self._memory.images.get(key), self._memory.unsaved.get(key)
+        if kept is not None and not len(recorded.points):
+            # The file, or the object in it, is gone: what it had is written again with the next change.
+            return self._keep(index, stamp, kept)
         marks = combined(recorded, known, self._count)
         outside = changed_outside(recorded, known, kept, unsaved, opening)
         if outside and self.read_only:
@@ -389,16 +396,30 @@ class Collection:
                 found[index] = unsaved.number, edit
         return found
 
+    def _note_written(self, index: int, saved: Saved) -> None:
+        """The marks in memory are those of the file now, unless others had changed it: then look what they did."""
+        kept = self._marks.get(index)
+        if kept is None:
+            return
+        if kept[0] == saved.found:
+            self._marks[index] = saved.stamp, kept[1]
+        else:
+            self._loaded(index, kept[1])
+
     def _settled(self, outcome: Outcome, numbers: Mapping[int, int]) -> None:
         """Note which changes the landmark files hold now, and tell what went wrong."""
         with self._lock:
             for index, result in outcome.items():
                 if isinstance(result, (ValueError, OSError)):
-                    self._tell(trouble(index, self.revision(index), result))
+                    if self._told.get(index) != str(result):
+                        self._tell(trouble(index, self.revision(index), result))
+                    self._told[index] = str(result)
                     continue
+                self._told.pop(index, None)
                 line = {"holds": numbers[index], "image": self.entries[index].key}
-                line |= {"file": self._store.file_of(index).name, "signature": list(result)}
+                line |= {"file": self._store.file_of(index).name, "signature": list(result.signature)}
                 self._memory.fold(self._history.append(line, sync=False), line)
-                if index in self._marks:
-                    self._marks[index] = self._store.stamp(index), self._marks[index][1]
+                self._note_written(index, result)
                 self._tell(Event("saved", index, numbers[index]))
+            if isinstance(self._store, Together) and self._store.stamp(0) != self._seen:
+                self._look_again()
