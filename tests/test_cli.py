@@ -167,6 +167,7 @@ COMMANDS = (
     "inspect",
     "convert",
     "check",
+    "studio",
     "synthetic",
     "version",
 )

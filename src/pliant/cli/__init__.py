@@ -18,6 +18,7 @@ from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.options import learn_flags, told
+from pliant.cli.studio import studio
 from pliant.cli.synthetic import synthetic
 from pliant.cli.track import track
 from pliant.cli.train import train
@@ -34,7 +35,7 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, track, evaluate, experiment, inspect, convert, check, synthetic, version):
+for command in (demo, train, fit, track, evaluate, experiment, inspect, convert, check, studio, synthetic, version):
     # A docstring breaks its lines for the source; a terminal breaks them for itself.
     paragraphs = (command.__doc__ or "").split("\n\n")
     app.command(

@@ -152,11 +152,15 @@ def calibrated(
     without: dict[int, Filters],
     trials: Sequence[Trial],
     pool: ThreadPoolExecutor,
+    lost: float = _LOST,
 ) -> tuple[Filters, dict[int, Filters]]:
-    """The same filters with sharpness, covariances and trust as the folds that were left out have them."""
+    """The same filters with sharpness, covariances and trust as the folds that were left out have them.
+
+    Trials whose shapes are off by more than the share `lost` of the object do not count.
+    """
 
     def one(trial: Trial) -> Look | None:
-        if _off(trial.shape, trial.truth) > _LOST:
+        if _off(trial.shape, trial.truth) > lost:
             return None
         return answered(expert.mean, without[trial.fold], trial.part, trial.shape)
 

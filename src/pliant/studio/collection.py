@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64
-from pliant.studio.events import Event, trouble
+from pliant.studio.collection_events import Event, trouble
 from pliant.studio.history import History, Line, now, patch_from_json, patch_to_json
 from pliant.studio.known import Memory, Step
 from pliant.studio.landmarks import Curve, curves_in, described
@@ -123,6 +123,16 @@ class Collection:
         """The names of the landmarks, none if nobody gave them any."""
         return self._named
 
+    @property
+    def name(self) -> str:
+        """What is open, by its own name."""
+        return self.source.resolve().name
+
+    @property
+    def side_folder(self) -> Path:
+        """Where studio keeps what landmark files cannot hold."""
+        return self._side
+
     def marks(self, index: int) -> Marks:
         """What is known of an image; a ValueError says why its landmark file cannot be read."""
         with self._lock:
@@ -164,6 +174,16 @@ class Collection:
     def redo(self, index: int, client: str = "", id: str = "") -> Marks:
         """Make the change again that was undone last."""
         return self._step_back(index, client, id, "redoes")
+
+    def can_undo(self, index: int) -> bool:
+        """Whether a change of an image is left that somebody may take back."""
+        known = self._memory.images.get(self.entries[index].key)
+        return known is not None and bool(known.undo)
+
+    def can_redo(self, index: int) -> bool:
+        """Whether a change of an image was taken back that somebody may make again."""
+        known = self._memory.images.get(self.entries[index].key)
+        return known is not None and bool(known.redo)
 
     def history(self, index: int) -> list[Past]:
         """All changes of an image, the oldest first."""

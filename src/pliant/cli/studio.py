@@ -1,0 +1,174 @@
+"""`pliant studio`: a local web page to annotate with a model's help, check, explore, fit and review."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, say_settings
+from pliant.terminal import say
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from uvicorn import Server
+
+    from pliant.studio.desk import Studio
+
+_PORT = 8750
+_PORTS = 20
+"""So many ports are tried if none was given, from the first on."""
+
+Opened = Annotated[
+    Path | None,
+    typer.Argument(
+        help="A folder of images, a manifest, or an annotation file; synthetic faces if not given."
+    ),
+]
+ModelFile = Annotated[
+    Path | None,
+    typer.Option("--model", "-m", help="The model that proposes, until five images are finished."),
+]
+ResultsAt = Annotated[
+    Path | None, typer.Option(help="A folder with outcomes of fit, evaluate, track or experiment.")
+]
+Port = Annotated[
+    int | None,
+    typer.Option(help=f"The port to listen on; {_PORT} or the next free one if not given.", min=1, max=65535),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        help="The address to listen on; from any but 127.0.0.1, pages need the token that is printed."
+    ),
+]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
+Browser = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+
+
+def studio(
+    context: typer.Context,
+    source: Opened = None,
+    model: ModelFile = None,
+    results: ResultsAt = None,
+    port: Port = None,
+    host: Host = "127.0.0.1",
+    read_only: ReadOnly = False,
+    browser: Browser = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
+) -> None:
+    """Annotate with a model's help, check, explore, fit and review, on a web page.
+
+    It is a page of this machine, at the address that is printed. Every
+    change is on the disk at once, in the format that was opened; Ctrl-C ends
+    it. With --json, the address comes as JSON before the server begins;
+    with --verbose, every request is logged.
+    """
+    import json
+    import secrets
+    import webbrowser
+
+    try:
+        import starlette
+        import uvicorn
+    except ImportError:
+        raise ValueError("the studio needs a web server: pip install 'pliant[studio]'.") from None
+    del starlette
+    from pliant.studio.opening_up import demonstration, open_studio
+    from pliant.studio.safety import LOOPBACK
+    from pliant.studio.server import make_app
+
+    silent = quiet or as_json
+    told = (lambda text: None) if silent else say
+    if verbose and not silent:
+        say_settings(context)
+    for given in (source, model, results):
+        if given is not None and not given.exists():
+            raise ValueError(f"{given}: there is no such file or folder.")
+    listening = _listen(host, port)
+    with TemporaryDirectory(prefix="pliant-studio-") as passing:
+        if source is None:
+            told(f"no folder was named: making synthetic faces and a model of them in {passing}")
+            source, model = demonstration(Path(passing), model)
+            opened = open_studio(source, model, results, read_only=read_only, demo=True)
+        else:
+            opened = open_studio(source, model, results, read_only=read_only)
+        token = "" if host in LOOPBACK else secrets.token_urlsafe(24)
+        hosts = (*LOOPBACK, host) if host in LOOPBACK else _names(host)
+        address = f"http://{host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+        if as_json:
+            say(json.dumps({"address": address, "images": len(opened.collection)}))
+        elif not quiet:
+            _welcome(opened, address)
+        if browser:
+            webbrowser.open(address)
+        app, level = make_app(opened, hosts, token), "info" if verbose else "warning"
+        config = uvicorn.Config(app, log_level=level, access_log=verbose, timeout_graceful_shutdown=2)
+        _serve(uvicorn.Server(config), listening)
+    told("closed: everything is on the disk")
+
+
+def _serve(server: Server, listening: socket) -> None:
+    import signal
+    import sys
+
+    # The usual end of this command is Ctrl-C, and nothing is interrupted by it. The server shuts down in order on
+    # either signal, and raises it again when it is done.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    server.run(sockets=[listening])
+
+
+def _listen(host: str, port: int | None) -> socket:
+    """A socket that listens, at the port or at the first that is free."""
+    from socket import AF_INET, AF_INET6, SO_REUSEADDR, SOL_SOCKET, socket
+
+    plain = host.strip("[]")
+    for number in [port] if port is not None else range(_PORT, _PORT + _PORTS):
+        listening = socket(AF_INET6 if ":" in plain else AF_INET)
+        listening.setsockopt(SOL_SOCKET, SO_REUSEADDR, 1)
+        try:
+            listening.bind((plain, number))
+            listening.listen(128)
+            return listening
+        except OSError as error:
+            listening.close()
+            problem = error.strerror or str(error)
+    if port is None:
+        raise ValueError(f"no port from {_PORT} to {_PORT + _PORTS - 1} is free on {host}: {problem}.")
+    raise ValueError(f"--port {port}: the studio cannot listen there on {host}: {problem}.")
+
+
+def _names(host: str) -> tuple[str, ...]:
+    """The names that this machine goes by, for whoever comes from another one."""
+    from socket import gethostname
+
+    from pliant.studio.safety import LOOPBACK
+
+    if host in ("0.0.0.0", "[::]", "::"):
+        return (*LOOPBACK, gethostname(), *_addresses())
+    return (*LOOPBACK, host)
+
+
+def _addresses() -> list[str]:
+    from socket import gaierror, getaddrinfo, gethostname
+
+    try:
+        return sorted({str(found[4][0]) for found in getaddrinfo(gethostname(), None)})
+    except gaierror:
+        return []
+
+
+def _welcome(opened: Studio, address: str) -> None:
+    collection = opened.collection
+    done = len(collection.finished())
+    say(f"{len(collection):,} images of {collection.name}, {done:,} finished ({collection.format})")
+    if collection.read_only:
+        say(collection.read_only, colour="yellow")
+    say(f"pliant studio is at {address}  (Ctrl-C ends it)")

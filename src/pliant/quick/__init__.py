@@ -1,0 +1,1 @@
+"""Models that are trained in a second, after every image that a person finishes."""

@@ -1,0 +1,208 @@
+"""What a studio has before it: the collection that is open, the model that proposes, and background work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.shape import generalised_procrustes, shape_size
+from pliant.studio.apprentice import FEWEST, Apprentice, Proposal
+from pliant.studio.collection import Collection
+from pliant.studio.collection_events import Event as Happening
+from pliant.studio.endpoints import Refused
+from pliant.studio.events import Events
+from pliant.studio.jobs import Jobs
+from pliant.studio.marks import Change
+from pliant.studio.saving import Entry
+
+if TYPE_CHECKING:
+    from pliant.model import Model
+
+_SHAPES = 100
+"""So many shapes at most make the template."""
+
+_LESSONS = 400
+"""So many images at most are learned from: more would bring little, and take longer than a person is patient."""
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """The model that proposes: how many landmarks, learned from how many images, and the how-manieth it is."""
+
+    landmarks: int
+    samples: int
+    number: int
+
+
+@dataclass(eq=False)
+class Studio:
+    """All that endpoints work with; one for each server.
+
+    `given` is the model that was named when the studio was opened. It proposes until the apprentice has learned,
+    and Explore and Fit show it until another is trained here. `results` is where outcomes of other commands are
+    looked for. `demo` says that everything here was made up to try things out.
+    """
+
+    collection: Collection
+    events: Events = field(default_factory=Events)
+    given: Path | None = None
+    results: Path | None = None
+    demo: bool = False
+
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self.events)
+        self.offered: dict[int, Proposal] = {}
+        """Shapes from elsewhere, such as fits that are to be corrected, by image: they are proposed first."""
+        self.model_file = self.given
+        """The model that Explore and Fit show."""
+        self._lock = Lock()
+        self._read: tuple[Path, int, Model] | None = None
+        self.apprentice = Apprentice(self._hear, self.given, self.collection.names)
+        self.collection.listen(self._hear_collection)
+        self._news, self._closed = Event(), False
+        Thread(target=self._teach, name="lessons", daemon=True).start()
+        self.learn()
+
+    def entry(self, index: int) -> Entry:
+        """The image of this number; a LookupError if there is none."""
+        if not 0 <= index < len(self.collection):
+            raise LookupError(
+                f"there is no image {index}: there are {len(self.collection):,}, counted from 0."
+            )
+        return self.collection.entries[index]
+
+    def model(self) -> Model:
+        """The newest model, read once; refused in a sentence if there is none."""
+        from pliant.model import load
+
+        with self._lock:
+            file = self.model_file
+            if file is None:
+                raise Refused(
+                    f"there is no model yet: finish {FEWEST} images in Annotate and train one, or start the studio "
+                    "with --model."
+                )
+            stamp = file.stat().st_mtime_ns
+            if self._read is None or self._read[:2] != (file, stamp):
+                self._read = (file, stamp, load(file))
+            return self._read[2]
+
+    def use_model(self, file: Path) -> None:
+        """Have Explore and Fit show another model."""
+        self.model_file = file
+        self.events.tell("trained")
+
+    def known_model(self) -> KnownModel | None:
+        """What is to be said of the model that proposes, if there is one."""
+        known = self.apprentice
+        return KnownModel(known.landmarks, known.samples, known.number) if known.has_model else None
+
+    def apply(self, index: int, change: Change) -> None:
+        """Change an image's marks; what is finished is learned from."""
+        self.entry(index)
+        was = self.collection.done[index]
+        marks = self.collection.apply(index, change)
+        if marks.finished:
+            self.offered.pop(index, None)
+        if marks.finished or was:
+            self.learn()
+
+    def learn(self) -> None:
+        """Have the apprentice learn from what is finished; returns at once, and of several wishes one is enough."""
+        self._news.set()
+
+    def _teach(self) -> None:
+        while self._news.wait() and not self._closed:
+            self._news.clear()
+            samples = []
+            for index in self._lessons():
+                try:
+                    marks = self.collection.marks(index)
+                except (ValueError, OSError):
+                    continue  # Said when the image is opened.
+                if marks.finished and marks.placed:
+                    samples.append((self.collection.entries[index].source, marks.points))
+            self.apprentice.learn(samples, self.collection.names)
+
+    def _lessons(self) -> list[int]:
+        """Finished images to learn from: all that were changed here, and others spread evenly over the list."""
+        done = self.collection.finished()
+        ours = [index for index in done if self.collection.revision(index)]
+        others = [index for index in done if not self.collection.revision(index)]
+        room = max(_LESSONS - len(ours), 0)
+        spread = np.linspace(0, len(others) - 1, min(room, len(others))).astype(int).tolist()
+        return sorted([*ours[-_LESSONS:], *(others[k] for k in spread)])
+
+    def proposal(
+        self, index: int, points: Float64 | None = None, fixed: Sequence[int] = ()
+    ) -> Proposal | None:
+        """Where the model sees the landmarks of an image, with some of them held where a person has put them."""
+        if not fixed and index in self.offered:
+            return self.offered[index]
+        held = (
+            {} if points is None else {k: (points[k, 0], points[k, 1]) for k in self._checked(points, fixed)}
+        )
+        return self.apprentice.propose(self.entry(index).source, held, points)
+
+    def followed(self, index: int, points: Float64, fixed: Sequence[int]) -> Float64:
+        """The most plausible shape with the fixed points where they are."""
+        return self.apprentice.follow(self.entry(index).source, points, self._checked(points, fixed))
+
+    def _checked(self, points: Float64, fixed: Sequence[int]) -> list[int]:
+        count = len(self.collection.names)
+        if len(points) != count:
+            raise ValueError(f"there are {count} landmarks, and {len(points)} points were sent.")
+        wrong = [k for k in fixed if not 0 <= k < count or np.isnan(points[k]).any()]
+        if wrong:
+            raise ValueError(f"landmark {wrong[0]} cannot be fixed: it has no place.")
+        return list(fixed)
+
+    def template(self) -> Float64 | None:
+        """The mean shape `(v, 2)` of what is there, about the origin and of size 1; None before the first."""
+        shapes = []
+        for _, _, points in self.collection.annotated():
+            if np.isfinite(points).all():
+                shapes.append(points)
+            if len(shapes) == _SHAPES:
+                break
+        if not shapes:
+            return None
+        mean = generalised_procrustes(np.array(shapes))[0] if len(shapes) > 1 else shapes[0]
+        centred = mean - mean.mean(axis=0)
+        return np.asarray(centred / shape_size(centred), dtype=np.float64)
+
+    def next_image(self, after: int, order: Literal["model", "list"]) -> tuple[int, str] | None:
+        """The image to do next, and why: what the apprentice wants to see, or the next of the list."""
+        done = self.collection.done
+        if order == "model":
+            sources = [entry.source for entry in self.collection.entries]
+            wanted = self.apprentice.wanted(sources, np.flatnonzero(done).tolist())
+            if wanted is not None:
+                return wanted.index, wanted.reason
+        todo = np.flatnonzero(~done)
+        if not len(todo):
+            return None
+        later = todo[todo > after]
+        return int((later if len(later) else todo)[0]), "the next image of the list that is not finished."
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        """What the apprentice says goes to the pages."""
+        self.events.tell(event["type"], **{name: value for name, value in event.items() if name != "type"})
+
+    def _hear_collection(self, event: Happening) -> None:
+        details = {name: value for name, value in vars(event).items() if name != "type"}
+        self.events.tell(event.type, **details)
+
+    def close(self) -> None:
+        """End all background work; what was changed is on the disk already."""
+        self._closed = True
+        self._news.set()
+        self.jobs.stop_all()
+        self.apprentice.stop()
+        self.collection.close()

@@ -1,0 +1,23 @@
+"""Endpoints for background work: what is under way, and stopping it."""
+
+from __future__ import annotations
+
+from pliant.studio.desk import Studio
+from pliant.studio.endpoints import Endpoints
+from pliant.studio.jobs import JobState
+
+endpoints = Endpoints("work")
+
+
+@endpoints.get("/api/jobs")
+def jobs(studio: Studio) -> list[JobState]:
+    """Background work, the newest first."""
+    return studio.jobs.states()
+
+
+@endpoints.delete("/api/jobs/{number}")
+def stop_job(studio: Studio, number: int) -> JobState:
+    """Stop background work; what it has done stays."""
+    job = studio.jobs.find(number)
+    job.stop()
+    return job.state

@@ -1,0 +1,277 @@
+"""The page Annotate in a browser: what a person does there ends up in the files, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from running import SIZE, Studio, draw_collection, kite
+
+from pliant.data.formats import read_landmarks
+
+MARGIN = 24
+"""Pixels around an image that is shown as a whole."""
+
+
+def opened(page: Any, studio: Studio, index: int, query: str = "") -> Any:
+    """The page, once an image is shown in it."""
+    page.goto(f"{studio.address}/annotate?image={index}{query}")
+    page.wait_for_selector(f"#stage[data-image='{index}']")
+    return page
+
+
+def on_screen(page: Any, point: Any) -> tuple[float, float]:
+    """Where a point of an image is that is shown as a whole."""
+    box = page.locator("#overlay").bounding_box()
+    scale = min((box["width"] - 2 * MARGIN) / SIZE[0], (box["height"] - 2 * MARGIN) / SIZE[1])
+    x = box["x"] + box["width"] / 2 + (point[0] - (SIZE[0] - 1) / 2) * scale
+    return x, box["y"] + box["height"] / 2 + (point[1] - (SIZE[1] - 1) / 2) * scale
+
+
+def drag(page: Any, start: Any, end: Any, drop: bool = True) -> None:
+    page.mouse.move(*on_screen(page, start))
+    page.mouse.down()
+    page.mouse.move(*on_screen(page, (np.asarray(start) + end) / 2))
+    page.mouse.move(*on_screen(page, end))
+    if drop:
+        page.mouse.up()
+
+
+def in_file(folder: Path, number: int) -> np.ndarray:
+    return np.asarray(read_landmarks(folder / f"kite_{number}.pts"))
+
+
+def eventually(condition: Callable[[], Any], seconds: float = 8.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "this did not come to be in time"
+        time.sleep(0.02)
+
+
+def waits_until_saved(page: Any) -> None:
+    page.wait_for_function("document.querySelector('#saving').textContent === 'saved'")
+
+
+def told(page: Any) -> str:
+    return str(page.locator("#told").text_content())
+
+
+def marks(page: Any, index: int) -> dict[str, Any]:
+    """What the server has of an image."""
+    found = page.evaluate("(index) => fetch(`/api/images/${index}`).then((answer) => answer.json())", index)
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_dragged_point_is_in_the_file_within_a_second(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = opened(new_page(), studio, 0)
+    start = in_file(studio.source, 0)[0]
+    drag(page, start, start + [12, -7])
+    eventually(lambda: np.allclose(in_file(studio.source, 0)[0], start + [12, -7], atol=0.6), 1.0)
+    assert np.allclose(in_file(studio.source, 0)[1:], kite(0)[1:], atol=1e-3)  # and nothing else has moved
+
+
+def test_a_drag_on_empty_ground_moves_no_point(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = opened(new_page(), studio, 1)
+    before = marks(page, 1)
+    drag(page, (20, 20), (90, 60))
+    page.mouse.wheel(0, -400)
+    waits_until_saved(page)
+    assert marks(page, 1) == before
+
+
+def test_points_are_placed_by_name_one_after_another(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = opened(new_page(), studio, 2)
+    names = json.loads(page.evaluate("fetch('/api/project').then((answer) => answer.text())"))["names"]
+    truth = kite(2)
+    for landmark in range(3):
+        page.mouse.click(*on_screen(page, truth[landmark]))
+        assert told(page) == f"{names[landmark]} placed, next: {names[landmark + 1]}"
+    # The fourth by keyboard alone: the crosshair is where the third one is.
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Shift+ArrowDown")
+    page.keyboard.press("Space")
+    page.keyboard.press("x")  # and the fifth is absent
+    assert "all landmarks are done" in told(page)
+    waits_until_saved(page)
+    found = marks(page, 2)
+    assert found["states"] == [2, 2, 2, 2, 0]
+    assert np.allclose(np.array(found["points"][:3]), truth[:3], atol=0.5)
+    assert np.allclose(np.subtract(found["points"][3], found["points"][2]), [1, 10], atol=1e-6)
+    assert found["points"][4] is None
+
+
+def test_undo_and_redo(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = opened(new_page(), studio, 1)
+    before = in_file(studio.source, 1)
+    page.keyboard.press("Control+a")
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    waits_until_saved(page)
+    assert np.allclose(in_file(studio.source, 1), before + [3, 0], atol=1e-3)
+    for steps, moved in (("z", 2), ("z", 1), ("z", 0), ("Shift+Z", 1)):
+        page.keyboard.press(f"Control+{steps}")
+        eventually(lambda moved=moved: np.allclose(in_file(studio.source, 1), before + [moved, 0], atol=1e-3))
+
+
+def test_a_group_moves_by_its_handle_alone(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = opened(new_page(), studio, 0)
+    before = np.array(marks(page, 0)["points"])
+    page.keyboard.press("b")
+    drag(page, before[1:4].min(axis=0) - 9, before[1:4].max(axis=0) + 9)
+    chosen = ((before > before[1:4].min(axis=0) - 9) & (before < before[1:4].max(axis=0) + 9)).all(axis=1)
+    assert told(page) == f"{chosen.sum()} points selected"
+    corner = np.array(on_screen(page, before[chosen].min(axis=0))) - 26
+    page.mouse.move(*corner)
+    page.mouse.down()
+    page.mouse.move(*(corner + [40, 20]), steps=3)
+    page.mouse.up()
+    waits_until_saved(page)
+    moved = np.array(marks(page, 0)["points"]) - before
+    assert np.allclose(moved[~chosen], 0)
+    assert np.ptp(moved[chosen], axis=0).max() < 0.01
+    assert moved[chosen][0, 0] == pytest.approx(2 * moved[chosen][0, 1], rel=0.1)
+
+
+def test_a_proposal_is_written_only_when_it_is_accepted(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page, truth = new_page(), kite(3)
+    order, followed = [4, 2, 0, 1, 3], []
+    proposal = {"points": truth.tolist(), "order": order, "confidence": 0.8, "model": 1, "reason": ""}
+    proposal["deviations"] = [[float(order.index(k) == 0) * 40 + 1, 0.2, 1.0] for k in range(5)]
+
+    def follow(route: Any) -> None:
+        followed.append(route.request.post_data_json["fixed"])
+        route.fulfill(json={"points": (truth + [5, 0]).tolist()})
+
+    page.route("**/proposal", lambda route: route.fulfill(json=proposal))
+    page.route("**/refit", lambda route: route.fulfill(json=proposal))
+    page.route("**/follow", follow)
+    opened(page, studio, 3)
+    page.wait_for_function("document.querySelectorAll('#landmark-list .draft').length === 5")
+    page.keyboard.press("Tab")
+    names = [row.split(" ")[0] for row in page.locator("#landmark-list .name").all_text_contents()]
+    assert told(page).startswith(f"{names[4]}, proposed, plus or minus 6.4")
+    page.keyboard.press("Tab")
+    assert told(page).startswith(f"{names[2]}, proposed")
+    assert not (studio.source / "kite_3.pts").exists()
+    drag(page, truth[0], truth[0] + [10, 10])
+    waits_until_saved(page)
+    assert followed
+    assert all(fixed == [0] for fixed in followed)
+    assert marks(page, 3)["states"] == [2, -1, -1, -1, -1]
+    page.keyboard.press("Enter")
+    page.wait_for_function("!document.querySelector(\"#stage[data-image='3']\")")
+    found = marks(page, 3)
+    assert found["finished"]
+    assert found["states"] == [2] * 5
+    assert np.allclose(found["points"][1:], truth[1:], atol=1e-3)
+    assert np.allclose(in_file(studio.source, 3)[0], truth[0] + [10, 10], atol=0.6)
+
+
+def test_two_tabs_on_one_image(studio: Studio, new_page: Callable[..., Any]) -> None:
+    one, other = opened(new_page(), studio, 0), opened(new_page(), studio, 0)
+    before = np.array(marks(one, 0)["points"])
+    drag(one, before[0], before[0] + [8, 3], drop=False)
+    drag(other, before[2], before[2] - [6, 4])
+    waits_until_saved(other)
+    one.wait_for_timeout(150)  # it hears of the other's change in the middle of its own drag
+    one.mouse.up()
+    waits_until_saved(one)
+    expected = before.copy()
+    expected[0] += [8, 3]
+    expected[2] -= [6, 4]
+    assert np.allclose(marks(one, 0)["points"], expected, atol=0.6)
+    eventually(lambda: np.allclose(in_file(studio.source, 0), expected, atol=0.6))
+    # The first tab shows the other's point where it is now: it can be taken there.
+    drag(one, expected[2], before[2])
+    waits_until_saved(one)
+    assert np.allclose(marks(one, 0)["points"][2], before[2], atol=0.9)
+
+
+def test_closing_the_tab_at_once_loses_nothing(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = opened(new_page(), studio, 1)
+    start = in_file(studio.source, 1)[1]
+    drag(page, start, start + [9, 9])
+    page.close()
+    eventually(lambda: np.allclose(in_file(studio.source, 1)[1], start + [9, 9], atol=0.6), 2.0)
+    page = opened(new_page(), studio, 1)
+    drag(page, start + [9, 9], start, drop=False)
+    page.goto("about:blank")  # left in the middle of a drag
+    eventually(lambda: np.allclose(in_file(studio.source, 1)[1], start, atol=0.9), 2.0)
+
+
+def test_killing_the_server_during_saves_loses_nothing(
+    start_studio: Callable[..., Studio], new_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    studio = start_studio(draw_collection(tmp_path / "kites", 2, 1))
+    page = opened(new_page(), studio, 0)
+    before = in_file(studio.source, 0)
+    page.keyboard.press("Control+a")
+    for press in range(12):
+        page.keyboard.press("ArrowRight")
+        if press == 5:
+            studio.kill()
+    page.wait_for_function("document.querySelector('#saving').textContent.includes('waiting')")
+    left = page.context.new_page()
+    page.close(run_before_unload=False)
+    studio.start()
+    # What the closed tab could not send is sent by the next one.
+    opened(left, studio, 0)
+    waits_until_saved(left)
+    assert np.allclose(in_file(studio.source, 0), before + [12, 0], atol=1e-3)
+    assert np.allclose(marks(left, 0)["points"], before + [12, 0], atol=1e-3)
+    # And a page that stays open over a restart goes on by itself.
+    left.keyboard.press("Control+a")
+    studio.kill()
+    left.keyboard.press("ArrowDown")
+    studio.start()
+    waits_until_saved(left)
+    assert np.allclose(in_file(studio.source, 0), before + [12, 1], atol=1e-3)
+
+
+def test_an_image_that_cannot_be_read_says_so(studio: Studio, new_page: Callable[..., Any]) -> None:
+    picture = studio.source / "kite_5.png"
+    good = picture.read_bytes()
+    picture.write_text("this is no image")
+    try:
+        page = opened(new_page(), studio, 5)
+        assert "kite_5.png" in page.locator("#unreadable").inner_text()
+        page.click("#unreadable button")
+        page.wait_for_function("!document.querySelector(\"#stage[data-image='5']\")")
+    finally:
+        picture.write_bytes(good)
+
+
+def test_what_is_read_only_says_why(studio: Studio, new_page: Callable[..., Any]) -> None:
+    page = new_page()
+
+    def answer(route: Any) -> None:
+        route.fulfill(json={**route.fetch().json(), "read_only": "This format cannot be written back."})
+
+    page.route("**/api/project", answer)
+    opened(page, studio, 1)
+    assert page.locator("#banner").inner_text() == "This format cannot be written back."
+    before = marks(page, 1)
+    start = np.array(before["points"][0])
+    drag(page, start, start + [20, 0])
+    page.keyboard.press("x")
+    assert marks(page, 1) == before
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_accessible(studio: Studio, new_page: Callable[..., Any], scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    narrow = scheme == "dark"
+    size = {"width": 390, "height": 844} if narrow else {"width": 1280, "height": 800}
+    page = opened(new_page(color_scheme=scheme, viewport=size, bypass_csp=True), studio, 0, "&points=1")
+    page.click("#tab-landmarks" if narrow else "#view-menu summary")
+    found = axe.run(page).response["violations"]
+    serious = [
+        (one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
+    ]
+    assert not serious, serious
