@@ -14,7 +14,7 @@ import pytest
 
 from pliant.data.annotation import Annotation
 from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
-from pliant.studio import collection as collections
+from pliant.studio import kept
 from pliant.studio.collection import open_collection
 from pliant.studio.locking import Lock
 from pliant.studio.marks import ABSENT, HIDDEN, VISIBLE, Change
@@ -349,7 +349,7 @@ def test_only_the_image_that_changed_is_written(folder):
 
 
 def test_marks_are_kept_of_so_many_images_and_no_more(folder, monkeypatch):
-    monkeypatch.setattr(collections, "_KEPT", 1)
+    monkeypatch.setattr(kept, "MOST", 1)
     with open_collection(folder) as faces:
         for index in (0, 1, 0, 1):
             put(faces, 0, index, 5, index=index)

@@ -295,12 +295,38 @@ class TestNewObjects:
             assert again.marks(0).states.tolist() == [UNSEEN, HIDDEN]
             again.set_object(["A", "B"], curves)
             move(again, 1, 0, 1, 1)
-            with pytest.raises(ValueError, match="number stays"):
-                again.set_object(["A", "B", "C"])
+            again.flush()
+            with pytest.raises(ValueError, match="taken away"):
+                again.set_object(["A"])
         with open_collection(tmp_path / "landmarks.json") as once_more:
             assert once_more.names == ("A", "B")
             assert [once_more.marks(index).placed for index in range(2)] == [1, 1]
         assert len(load_dataset(tmp_path)) == 2
+
+    @pytest.mark.parametrize("kind", ["pts", "coco", "csv"])
+    def test_a_landmark_is_added_behind_the_others(self, tmp_path, kind):
+        images(tmp_path, "a.png", "b.png")
+        if kind == "pts":
+            for name in "ab":
+                write_landmarks(tmp_path / f"{name}.pts", SQUARE)
+        else:
+            made = [Annotation(f"{name}.png", SQUARE) for name in "ab"]
+            write_annotations(tmp_path / "all.x", made, kind)
+            (tmp_path / "all.x").rename(tmp_path / f"all{formats()[kind].EXTENSIONS[0]}")
+        with open_collection(tmp_path) as faces:
+            if kind == "csv":
+                with pytest.raises(ValueError, match="number stays"):
+                    faces.set_object("abcde")
+                return
+            faces.set_object("abcde")
+            assert faces.marks(0).states.tolist() == [VISIBLE] * 4 + [UNSEEN]
+            move(faces, 1, 4, 20, 21)
+        with open_collection(tmp_path) as faces:
+            assert faces.names == tuple("abcde")
+            np.testing.assert_allclose(faces.marks(0).points[:4], SQUARE)
+            assert faces.marks(0).states.tolist() == [VISIBLE] * 4 + [UNSEEN]
+            np.testing.assert_allclose(faces.marks(1).points, [*SQUARE, (20, 21)])
+        np.testing.assert_allclose(load_dataset(tmp_path)[1].points(), [*SQUARE, (20, 21)])
 
     @pytest.mark.parametrize("names", [[], ["a", "a"], ["a", " "]])
     def test_names_that_cannot_be(self, tmp_path, names):

@@ -106,6 +106,11 @@ class Beside:
         """The variant that all files are read in: content does not tell variants apart."""
         self.names: tuple[str, ...] = ()
 
+    @property
+    def grows(self) -> bool:
+        """Whether files have a place for further landmarks of objects that they hold."""
+        return self.format.partition(":")[0] in ("pts", "txt")
+
     def file_of(self, index: int) -> Path:
         """The landmark file of an image, whether or not it is there."""
         entry = self.entries[index]
@@ -177,6 +182,11 @@ class Together:
         self.count = 0 if file is None else usual_kind(file)[0]
         self._index()
 
+    @property
+    def grows(self) -> bool:
+        """Whether the file has a place for further landmarks of objects that it holds."""
+        return self.file is None or (self.format.startswith("coco") and self.file.text is not None)
+
     def file_of(self, index: int) -> Path:
         """The one file."""
         return self.path
@@ -192,15 +202,16 @@ class Together:
 
     def call_landmarks(self, names: tuple[str, ...]) -> None:
         """Give names to the landmarks; in a file of COCO that is there they take the place of the old ones."""
+        self.refresh()
         file = self.file
-        if file is None or len(names) != self.count:
-            self.names = names
+        if file is None:
+            self.names, self.count = names, len(names)
             return
         renamed = renamed_landmarks(file, usual_kind(file)[1] or tuple(map(str, range(self.count))), names)
         if renamed is not None and not file.loss:
             content, after = renamed
             self.file = replace(after, signature=put(self.path, content))
-            self.names = names
+            self.names, self.count = names, len(names)
             self._index()
 
     def load(self, index: int) -> Recorded:

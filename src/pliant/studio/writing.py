@@ -37,6 +37,7 @@ class Writer:
         self._wake, self._over = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._took = 0.0
+        self._told: dict[int, str] = {}
         self._refused: dict[int, int] = {}
         """Images whose format could not hold a change, by its number: there is nothing to try until the next."""
 
@@ -89,8 +90,15 @@ class Writer:
             for index, result in outcome.items():
                 if isinstance(result, CannotHold):
                     self._refused[index] = waiting[index][0]
-        self._settled(outcome, {index: number for index, (number, _) in waiting.items()})
+            news = {index: result for index, result in outcome.items() if self._is_news(index, result)}
+        self._settled(news, {index: number for index, (number, _) in waiting.items()})
         return all(isinstance(result, (Saved, CannotHold)) for result in outcome.values())
+
+    def _is_news(self, index: int, result: Saved | ValueError | OSError) -> bool:
+        """Whether this is to be told: the same trouble is not, each time that writing is tried again."""
+        said = "" if isinstance(result, Saved) else str(result)
+        before, self._told[index] = self._told.get(index, ""), said
+        return not said or said != before
 
     def _run(self) -> None:
         alive = time.monotonic()

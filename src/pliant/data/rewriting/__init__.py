@@ -203,7 +203,11 @@ def renamed_landmarks(
         found = _named(coco.contents(text, file.path))
     except Unfollowed:
         return None
-    _require_same(file, file.contents.slots, found, hidden=True)
+    kept = [
+        replace(slot, numbers=slot.numbers[: len(old)]) if slot.names == tuple(new) else slot
+        for slot in found.slots
+    ]
+    _require_same(file, file.contents.slots, Contents(tuple(kept), ()), hidden=False)
     return text.encode(coco.ENCODING, "surrogateescape"), replace(file, contents=found, text=text)
 
 
