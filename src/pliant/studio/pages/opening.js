@@ -73,17 +73,17 @@ export class Opening {
   async propose(turn = this.count) {
     const { desk } = this;
     const { marks, image } = desk;
-    if (!marks || marks.draft) return undefined;
+    const { draft: before } = marks;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
     if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
     let proposal = await get(`/api/images/${image.index}/proposal`).catch(() => null);
-    if (!proposal || turn !== this.count || marks.draft) return undefined;
+    if (!proposal || turn !== this.count || marks.draft !== before) return undefined;
     if (marks.placed) {
       // What a person has placed already tells the model more.
       const points = proposal.points.map((point, landmark) => marks.points[landmark] ?? point);
       proposal = await send("POST", `/api/images/${image.index}/refit`, { points, fixed: marks.fixed }).catch(() => proposal);
-      if (turn !== this.count || marks.draft) return undefined;
+      if (turn !== this.count || marks.draft !== before) return undefined;
     }
     setDraft(desk, { ...proposal, source: "model" });
     const sure = proposal.reason || `The model proposes ${marks.drafts.length} points.`;
