@@ -1,5 +1,14 @@
 """What several test files share: one small data set and one small model, made once."""
 
+import os
+
+# One thread for the products of NumPy and PyTorch, before either is loaded: tests run in as many processes as there
+# are cores, and threads of OpenBLAS that wait for each other spin. A linear expert of eight faces took 53 s of
+# processor time with two threads on a busy machine of two cores, and 2 s with one.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 

@@ -61,12 +61,14 @@ export class ImageList {
     this.draw();
   }
 
+  // Shows the state of an image; true if it was another.
   setState(index, state) {
-    for (const part of this.parts.values()) {
-      const entry = part.find((one) => one.index === index);
-      if (entry) entry.state = state;
-    }
-    this.draw();
+    const entry = [...this.parts.values()].flat().find((one) => one.index === index);
+    if (!entry || entry.state === state) return false;
+    entry.state = state;
+    if (this.show === "all") this.draw();
+    else this.refresh();
+    return true;
   }
 
   positionOf(index) {
