@@ -18,7 +18,7 @@ from pliant.studio.exporting import export
 from pliant.studio.landmarks import Curve
 from pliant.studio.marks import Change, Scale
 from pliant.studio.pictures import picture_of
-from pliant.studio.wire import to_json
+from pliant.studio.wire import from_text, to_json
 
 endpoints = Endpoints("annotate")
 
@@ -304,9 +304,12 @@ def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False)
 
 
 @endpoints.get("/api/next")
-def next_image(studio: Studio, after: int = -1, order: Literal["model", "list"] = "model") -> Next | None:
-    """Which image to do next, and why; nothing if all are finished."""
-    found = studio.next_image(after, order)
+def next_image(
+    studio: Studio, after: int = -1, order: Literal["model", "list"] = "model", skipped: str = ""
+) -> Next | None:
+    """Which image to do next, and why; those that were skipped (2,7,9) come last. Nothing if all are finished."""
+    passed = {from_text(int, number, "skipped") for number in skipped.split(",") if number}
+    found = studio.next_image(after, order, passed)
     return None if found is None else Next(*found)
 
 
