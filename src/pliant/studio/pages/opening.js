@@ -12,7 +12,6 @@ export class Opening {
   constructor(desk, { opened }) {
     this.desk = desk;
     this.opened = opened;
-    this.order = "model";
     this.count = 0;
     this.skipped = new Set();
     this.ahead = null; // { index, promise of a picture }
@@ -93,7 +92,7 @@ export class Opening {
 
   next() {
     const after = this.desk.image?.index ?? -1;
-    return get(`/api/next?after=${after}&order=${this.order}`);
+    return get(`/api/next?after=${after}&order=${this.desk.options.order}`);
   }
 
   // Goes to the image that is next; one that was skipped in this session comes back only when no other is left.
