@@ -92,16 +92,13 @@ export class Opening {
 
   next() {
     const after = this.desk.image?.index ?? -1;
-    return get(`/api/next?after=${after}&order=${this.desk.options.order}`);
+    return get(`/api/next?after=${after}&order=${this.desk.options.order}&skipped=${[...this.skipped].join(",")}`);
   }
 
   // Goes to the image that is next; one that was skipped in this session comes back only when no other is left.
   async goOn() {
     await trying(async () => {
-      let next = await this.next();
-      for (let tries = 0; next && this.skipped.has(next.index) && tries < 50; tries++) {
-        next = (await get(`/api/next?after=${next.index}&order=list`)) ?? next;
-      }
+      const next = await this.next();
       if (next && next.index !== this.desk.image?.index) await this.open(next.index, { reason: next.reason });
       else say("All images are finished.", "good");
     });
