@@ -262,7 +262,7 @@ on("model", ({ number, samples }) => {
   const first = !desk.project.model;
   desk.project.model = { ...desk.project.model, number, samples };
   if (first) say(`The model has learned from ${samples} images: it proposes points from now on.`, "good");
-  if (desk.marks && !desk.marks.draft && !desk.marks.placed) opening.propose();
+  opening.proposeAgain();
   desk.changed();
 });
 on("object", loadObject);
