@@ -293,12 +293,13 @@ def test_curves_and_views(studio: Studio, new_page: Callable[..., Any]) -> None:
     assert np.allclose(bent, [[0, 0], [10, 0], [20, 0], [30, 0], [30, 10]])
     ring = np.array(ask("return resampled([[0, 0], [4, 0], [4, 4], [0, 4]], 8, true)"))
     assert np.allclose(np.linalg.norm(np.roll(ring, -1, axis=0) - ring, axis=1), 2)
-    text = "tip\\njaw 1-17\\neye 1-8 closed\\nnotch"
+    text = "tip\\njaw 1-17\\neye 1-8 closed\\nnotch\\n0-9\\ncurve rim: notch, 2 .. 7 closed"
     found = ask(f'const made = objectFrom("{text}"); return {{ ...made, text: textOf(made) }}')
-    assert (len(found["names"]), found["names"][1], found["names"][-1]) == (27, "jaw 1", "notch")
+    assert (len(found["names"]), found["names"][1], found["names"][-1]) == (37, "jaw 1", "9")
     assert [(one["name"], len(one["points"]), one["closed"]) for one in found["curves"]] == [
         ("jaw", 17, False),
         ("eye", 8, True),
+        ("rim", 7, True),
     ]
     assert found["text"] == text.replace("\\n", "\n")
     for mirror in ("false", "true"):  # a zoom holds what is under the pointer, and both ways agree
