@@ -26,7 +26,7 @@ def contents(text: str, path: Path) -> Contents:
     lists, _ = _document(text, path)
     images = {image["id"]: image for image, _, _ in lists["images"] if _is_image(image)}
     names_of = {
-        category["id"]: tuple(map(str, category.get("keypoints") or ()))
+        category["id"]: _names(category)
         for category, _, _ in lists["categories"]
         if isinstance(category, dict) and isinstance(category.get("id"), (int, str))
     }
@@ -40,13 +40,13 @@ def contents(text: str, path: Path) -> Contents:
         except (KeyError, TypeError, ValueError):
             raise Unfollowed(f"{path}: the annotation {str(record.get('id'))[:40]} is not COCO's.") from None
         numbers = np.where(values[:, 2:] > 0, values[:, :2], np.nan)
-        names = names_of.get(record.get("category_id"), ())
+        count, names = names_of.get(record.get("category_id"), (0, ()))
         size = (image.get("width"), image.get("height"))
         slots.append(
             Slot(
                 image["file_name"],
                 numbers,
-                without_numbers(names) if len(names) == len(numbers) else (),
+                names if count == len(numbers) else (),
                 values[:, 2] == 1,
                 size=size if all(isinstance(side, int) and side > 0 for side in size) else None,
                 place=(start, end),
@@ -196,6 +196,12 @@ def _is_image(image: Any) -> bool:
         and isinstance(image.get("id"), (int, str))
         and isinstance(image.get("file_name"), str)
     )
+
+
+def _names(category: Any) -> tuple[int, tuple[str, ...]]:
+    """How many landmarks a category has, and what they are called unless they are numbered."""
+    names = tuple(map(str, category.get("keypoints") or ()))
+    return len(names), without_numbers(names)
 
 
 def _triple(slot: Slot, landmark: int) -> tuple[float | int, ...]:
