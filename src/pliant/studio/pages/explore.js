@@ -18,8 +18,8 @@ const SHOWN_AT_FIRST = 8;
 const POSES = [
   { key: "scale", name: "Scale", min: 0.3, max: 2, step: 0.01, start: 1, unit: "×" },
   { key: "rotation", name: "Rotation", min: -180, max: 180, step: 1, start: 0, unit: "°" },
-  { key: "x", name: "Shift to the right", min: -1, max: 1, step: 0.01, start: 0, unit: "" },
-  { key: "y", name: "Shift down", min: -1, max: 1, step: 0.01, start: 0, unit: "" },
+  { key: "x", name: "Shift to the right", min: -100, max: 100, step: 1, start: 0, unit: " %" },
+  { key: "y", name: "Shift down", min: -100, max: 100, step: 1, start: 0, unit: " %" },
 ];
 const KINDS = { shape: "Shape", texture: "Appearance" };
 
@@ -56,7 +56,8 @@ function redraw() {
 }
 
 function draw() {
-  const points = seen(posed(instance(model, deviations.shape), pose, place), viewOf(model, picture.width, picture.height));
+  const shifted = { ...pose, x: pose.x / 100, y: pose.y / 100 };
+  const points = seen(posed(instance(model, deviations.shape), shifted, place), viewOf(model, picture.width, picture.height));
   if (textureMoved && shown.texture) {
     painter.setTexture(blend(deviations.texture));
     textureMoved = false;
@@ -164,8 +165,7 @@ function showRows(kind, shares, kept) {
   fold(kind, true);
   more.onclick = () => fold(kind, more.getAttribute("aria-expanded") === "true");
   find(`#${kind}-variance`).replaceChildren(varianceChart(shares, KINDS[kind]));
-  find(`#${kind}-explained`).textContent = explained(shares, kept, KINDS[kind]);
-  if (!shares.length) find(`#${kind}-rows`).append(element("p", { class: "quiet-text" }, explained(shares, kept, KINDS[kind])));
+  for (const place of ["explained", "told"]) find(`#${kind}-${place}`).textContent = explained(shares, kept, KINDS[kind]);
 }
 
 function fold(kind, folded) {

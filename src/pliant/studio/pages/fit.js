@@ -143,7 +143,11 @@ function showFits() {
   if (!find("#error-figure").hidden) chart("#errors", "Error over iterations", percentErrors, number);
   find("#see-fits").disabled = false;
   find("#see-fits").textContent = `Fits (${run.fits.length})`;
-  if (first) see("fits");
+  if (first) {
+    see("fits");
+    // On a phone, fits are below what was asked for.
+    if (matchMedia("(max-width: 900px)").matches) find(".outcome").scrollIntoView();
+  }
   showLook();
   player.setLast(Math.max(0, ...cards.map(({ steps }) => steps.length - 1)));
 }
