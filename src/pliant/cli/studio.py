@@ -14,6 +14,8 @@ from pliant.terminal import say
 if TYPE_CHECKING:
     from socket import socket
 
+    from uvicorn import Server
+
     from pliant.studio.desk import Studio
 
 _PORT = 8750
@@ -112,11 +114,14 @@ def studio(
     told("closed: everything is on the disk")
 
 
-def _serve(server, listening: socket) -> None:  # type: ignore[no-untyped-def]
+def _serve(server: Server, listening: socket) -> None:
     import signal
+    import sys
 
-    # The usual end of this command is Ctrl-C, and nothing is interrupted by it.
+    # The usual end of this command is Ctrl-C, and nothing is interrupted by it. The server shuts down in order on
+    # either signal, and raises it again when it is done.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
     server.run(sockets=[listening])
 
 

@@ -185,12 +185,15 @@ def images(
 ) -> Listing:
     """A part of the list of images."""
     collection = studio.collection
-    done = collection.done
+    done, begun = collection.done, collection.begun
     wanted = {"all": np.ones_like(done), "todo": ~done, "done": done}[show]
     chosen = np.flatnonzero(wanted)
     first = max(first, 0)
     part = chosen[first : first + min(max(count, 0), _MOST_LISTED)].tolist()
-    listed = [Listed(index, collection.entries[index].key, _state(studio, index)) for index in part]
+    listed = [
+        Listed(index, collection.entries[index].key, _state(bool(begun[index]), bool(done[index])))
+        for index in part
+    ]
     return Listing(len(chosen), listed)
 
 
@@ -331,7 +334,7 @@ def _proposed(found: Proposal | None) -> Proposed | None:
     )
 
 
-def _state(studio: Studio, index: int) -> Literal["untouched", "begun", "finished"]:
-    if studio.collection.done[index]:
+def _state(begun: bool, done: bool) -> Literal["untouched", "begun", "finished"]:
+    if done:
         return "finished"
-    return "begun" if studio.collection.begun[index] else "untouched"
+    return "begun" if begun else "untouched"

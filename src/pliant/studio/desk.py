@@ -40,6 +40,19 @@ class KnownModel:
     number: int
 
 
+class _Sources(Sequence[Path]):
+    """Where images are, made when it is asked for: of a hundred thousand, few are."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._entries[index].source
+
+
 @dataclass(eq=False)
 class Studio:
     """All that endpoints work with; one for each server.
@@ -181,8 +194,7 @@ class Studio:
         """The image to do next, and why: what the apprentice wants to see, or the next of the list."""
         done = self.collection.done
         if order == "model":
-            sources = [entry.source for entry in self.collection.entries]
-            wanted = self.apprentice.wanted(sources, np.flatnonzero(done).tolist())
+            wanted = self.apprentice.wanted(_Sources(self.collection.entries), np.flatnonzero(done).tolist())
             if wanted is not None:
                 return wanted.index, wanted.reason
         todo = np.flatnonzero(~done)

@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from pliant.studio import annotating, exploring, fits, training, working
+from pliant.studio import agreeing, annotating, checking, exploring, fits, results, training, working
 from pliant.studio.desk import Studio
 from pliant.studio.endpoints import Endpoint, as_route, openapi, told
 from pliant.studio.safety import LOOPBACK, Doorkeeper
@@ -32,9 +32,12 @@ PAGES = {
 
 _PARTS = (
     annotating.endpoints,
-    training.endpoints,
+    checking.endpoints,
+    agreeing.endpoints,
     exploring.endpoints,
     fits.endpoints,
+    results.endpoints,
+    training.endpoints,
     working.endpoints,
 )
 

@@ -1,6 +1,6 @@
 // The page Annotate: puts its parts together.
 
-import { get, on } from "./api.js";
+import { client, get, on } from "./api.js";
 import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
@@ -48,6 +48,8 @@ const pointers = listenToPointers(desk, overlay, {
 });
 // Before the outbox hears of it: what is being dragged goes with the rest.
 addEventListener("pagehide", () => pointers.release(), { capture: true });
+// A page that the browser had put aside has missed what happened meanwhile.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 addEventListener("beforeunload", (event) => {
   if (desk.outbox?.away && desk.outbox.waiting) event.preventDefault();
 });
@@ -200,8 +202,8 @@ const actions = {
   finish: () => (desk.project.names.length ? opening.finish() : askObject(desk.project)),
   skip: () => opening.skip(),
   next: () => opening.goOn(),
-  undo: () => undo(desk),
-  redo: () => undo(desk, "redo"),
+  undo: () => undo(desk).then(() => desk.marks && opening.propose()),
+  redo: () => undo(desk, "redo").then(() => desk.marks && opening.propose()),
   template: () => startFromTemplate(desk),
   copy: () => copyPrevious(desk),
   refit: () => refit(desk, desk.marks?.draft?.source === "model"),
@@ -248,9 +250,10 @@ for (const [tab, panel] of [["#tab-images", "#images-panel"], ["#tab-landmarks",
 
 // ----- what the server tells
 
-on("changed", ({ index, revision }) => {
+on("changed", ({ index, revision, client: from }) => {
+  if (index === desk.image?.index) opening.reload(revision);
+  if (from === client) return;
   images.refresh();
-  if (index === desk.image?.index && revision !== desk.image.revision) opening.reload();
   loadProgress();
 });
 on("model", ({ number, samples }) => {
@@ -320,7 +323,8 @@ async function start() {
   desk.outbox.addEventListener("state", showSaving);
   desk.outbox.addEventListener("acknowledged", ({ detail }) => {
     opening.take(detail);
-    images.setState(detail.index, detail.finished ? "finished" : detail.states.some((state) => state >= 0) ? "begun" : "untouched");
+    const state = detail.finished ? "finished" : detail.states.some((one) => one >= 0) ? "begun" : "untouched";
+    if (images.setState(detail.index, state)) loadProgress();
   });
   showSaving();
   desk.outbox.run();

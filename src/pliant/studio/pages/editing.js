@@ -70,9 +70,11 @@ export function setState(desk, state) {
     return;
   }
   if (state === UNSEEN && marks.draft) for (const landmark of placed) marks.draft.points[landmark] = null;
-  const marked = placed.map((one) => [one, state <= ABSENT ? [null, null, state] : markAt(marks.at(one), state)]);
+  const changing = placed.filter((landmark) => state !== UNSEEN || marks.states[landmark] !== UNSEEN);
+  const marked = changing.map((one) => [one, state <= ABSENT ? [null, null, state] : markAt(marks.at(one), state)]);
   const drafted = placed.some((landmark) => marks.isDraft(landmark));
-  change(desk, Object.fromEntries(marked));
+  if (marked.length) change(desk, Object.fromEntries(marked));
+  desk.changed();
   if (placed.length === 1 && (state === ABSENT || drafted)) advance(desk, placed[0], STATES[state]);
   else desk.tell(`${placed.map((one) => desk.name(one)).join(", ")}: ${STATES[state]}`);
 }

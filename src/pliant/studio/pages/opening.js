@@ -73,16 +73,17 @@ export class Opening {
   async propose(turn = this.count) {
     const { desk } = this;
     const { marks, image } = desk;
+    const { draft: before } = marks;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
     if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
     let proposal = await get(`/api/images/${image.index}/proposal`).catch(() => null);
-    if (!proposal || turn !== this.count || marks.draft) return undefined;
+    if (!proposal || turn !== this.count || marks.draft !== before) return undefined;
     if (marks.placed) {
       // What a person has placed already tells the model more.
       const points = proposal.points.map((point, landmark) => marks.points[landmark] ?? point);
       proposal = await send("POST", `/api/images/${image.index}/refit`, { points, fixed: marks.fixed }).catch(() => proposal);
-      if (turn !== this.count || marks.draft) return undefined;
+      if (turn !== this.count || marks.draft !== before) return undefined;
     }
     setDraft(desk, { ...proposal, source: "model" });
     const sure = proposal.reason || `The model proposes ${marks.drafts.length} points.`;
@@ -116,7 +117,8 @@ export class Opening {
   async finish() {
     const { desk } = this;
     const { marks, image } = desk;
-    if (!desk.canEdit) return desk.image ? this.goOn() : undefined;
+    if (!marks) return undefined;
+    if (!desk.canEdit || (marks.finished && !marks.drafts.length)) return this.goOn();
     const missing = marks.missing;
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
@@ -134,12 +136,13 @@ export class Opening {
     return undefined;
   }
 
-  // Another page, or an undo, has changed the open image.
-  async reload() {
+  // Takes what another page has made of the open image; one's own changes are known once they are confirmed.
+  async reload(revision = Infinity) {
     const { desk } = this;
     if (!desk.image) return;
     const { index } = desk.image;
     await desk.outbox.settled();
+    if (desk.image?.index === index && desk.image.revision >= revision) return;
     const image = await get(`/api/images/${index}`).catch(() => null);
     if (!image || desk.image?.index !== index || image.revision === desk.image.revision) return;
     this.take(image);

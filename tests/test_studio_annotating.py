@@ -1,0 +1,178 @@
+"""What Annotate asks for: images, marks, changes that are on the disk, and what comes next."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("httpx2")
+from PIL import Image
+from starlette.testclient import TestClient
+
+from pliant.data.formats import read_landmarks, write_landmarks
+from pliant.studio.opening_up import open_studio
+from pliant.studio.server import endpoints, make_app
+
+POINTS = np.array([[5.0, 5.0], [25.0, 6.0], [15.0, 24.0]])
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for number in range(3):
+        pixels = np.random.default_rng(number).integers(0, 255, (32, 40, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"wing{number}.png")
+    write_landmarks(tmp_path / "wing0.pts", POINTS)
+    return tmp_path
+
+
+def open_at(folder: Path, **rest: object) -> TestClient:
+    return TestClient(make_app(open_studio(folder, **rest)), base_url="http://127.0.0.1")  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def client(folder: Path) -> Iterator[TestClient]:
+    with open_at(folder) as client:
+        yield client
+
+
+def change(client: TestClient, index: int, **what: object) -> dict[str, object]:
+    body = {"client": "tab", "changes": [{"id": f"{index} {what}", **what}]}
+    answer = client.post(f"/api/images/{index}/changes", json=body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_what_is_open(client: TestClient) -> None:
+    project = client.get("/api/project").json()
+    assert (project["count"], project["done"], project["format"], project["model"]) == (3, 1, "pts", None)
+    assert project["names"] == ["0", "1", "2"]
+
+
+def test_lists_are_parts(client: TestClient) -> None:
+    todo = client.get("/api/images?show=todo&first=1&count=5").json()
+    assert (todo["total"], [one["name"] for one in todo["images"]]) == (2, ["wing2.png"])
+    assert client.get("/api/images?first=-4&count=-1").json()["images"] == []
+    assert client.get("/api/images?show=done").json()["images"][0]["state"] == "finished"
+
+
+def test_a_change_is_in_the_file_within_a_second(client: TestClient, folder: Path) -> None:
+    after = change(client, 0, marks={"1": [27.5, 8.25, 2]})
+    assert after["points"][1] == [27.5, 8.25]  # type: ignore[index]
+    expected = POINTS.copy()
+    expected[1] = 27.5, 8.25
+    deadline = time.monotonic() + 1
+    while time.monotonic() < deadline and read_landmarks(folder / "wing0.pts")[1, 0] != 27.5:
+        time.sleep(0.01)
+    np.testing.assert_allclose(read_landmarks(folder / "wing0.pts"), expected, atol=1e-4)
+
+
+def test_undo_and_redo(client: TestClient) -> None:
+    assert client.get("/api/images/0").json()["can_undo"] is False
+    change(client, 0, marks={"1": [27.5, 8.25, 2]})
+    back = client.post("/api/images/0/undo", json={"client": "tab"}).json()
+    assert back["points"][1] == [25, 6]
+    assert back["can_redo"] is True
+    assert client.post("/api/images/0/redo", json={"client": "tab"}).json()["points"][1] == [27.5, 8.25]
+    assert len(client.get("/api/images/0/history").json()) == 3
+
+
+def test_hidden_absent_and_unseen_are_told_apart(client: TestClient) -> None:
+    after = change(client, 1, marks={"0": [3, 4, 1], "1": [None, None, 0]})
+    assert (after["states"], after["points"]) == ([1, 0, -1], [[3, 4], None, None])
+    assert after["finished"] is False
+
+
+def test_a_scale_bar_comes_and_goes(client: TestClient) -> None:
+    bar = {"start": [0, 0], "end": [10, 0], "length": 2, "unit": "mm"}
+    assert change(client, 0, scale=bar)["scale"] == bar
+    table = client.get("/api/export?format=csv-mm").text
+    assert float(table.splitlines()[1].split(",")[1]) == pytest.approx(5 * 0.2)
+    assert change(client, 0, scale=False)["scale"] is None
+
+
+def test_export_without_a_scale_says_so(client: TestClient) -> None:
+    assert "scale" in client.get("/api/export?format=csv-mm").text
+    assert "no export" in client.get("/api/export?format=doc").json()["error"]
+
+
+def test_the_template_is_the_mean_of_what_is_there(client: TestClient) -> None:
+    points = np.array(client.get("/api/template").json()["points"])
+    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-3)
+    turned = (POINTS - POINTS.mean(axis=0)) / 19.5
+    np.testing.assert_allclose(points, turned, atol=0.02)
+
+
+def test_next_is_what_is_not_finished(client: TestClient) -> None:
+    assert client.get("/api/next?order=list&after=1").json()["index"] == 2
+    assert client.get("/api/next?order=list&after=2").json()["index"] == 1
+    for index in (1, 2):
+        change(client, index, marks={"0": [3, 4, 2]}, finished=True)
+    assert client.get("/api/next?order=list").status_code == 204
+
+
+def test_without_a_model_nothing_is_proposed(client: TestClient) -> None:
+    assert client.get("/api/images/1/proposal").status_code == 204
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["/api/images/99", "/api/images/-1", "/api/images/99/picture", "/api/nothing", "/pages/../server.py"],
+)
+def test_what_is_not_there(client: TestClient, address: str) -> None:
+    answer = client.get(address)
+    assert answer.status_code == 404
+    assert answer.json()["error"].endswith(".")
+
+
+def test_wrong_changes_are_refused_in_a_sentence(client: TestClient) -> None:
+    for mark in ([1, 1, 7], [None, None, 2], [1e9, 0, 2]):
+        body = {"client": "tab", "changes": [{"id": "x", "marks": {"0": mark}}]}
+        answer = client.post("/api/images/0/changes", json=body)
+        assert (answer.status_code, answer.json()["error"][-1]) == (400, ".")
+
+
+def test_a_broken_image_is_a_sentence_and_can_be_passed(folder: Path) -> None:
+    (folder / "wing3.jpg").write_text("this is not a picture")
+    (folder / "wing4.png").write_bytes((folder / "wing0.png").read_bytes()[:200])
+    with open_at(folder) as client:
+        view = client.get("/api/images/3").json()
+        assert "not an image" in view["trouble"]
+        assert client.get("/api/images/3/picture").status_code == 400
+        assert client.get("/api/images/4/picture?width=20").status_code == 400
+        assert change(client, 3, finished=True)["finished"] is True
+
+
+def test_a_new_object_gets_its_landmarks(tmp_path: Path) -> None:
+    Image.new("L", (20, 20)).save(tmp_path / "a.png")
+    with open_at(tmp_path) as client:
+        assert client.get("/api/project").json()["names"] == []
+        made = {"names": ["tip", "notch"], "curves": [{"name": "edge", "points": [0, 1], "closed": False}]}
+        assert client.put("/api/object", json=made).json()["names"] == ["tip", "notch"]
+        change(client, 0, marks={"0": [3, 4, 2], "1": [5, 6, 1]}, finished=True)
+    kept = json.loads((tmp_path / "landmarks.json").read_text())
+    assert kept["annotations"][0]["keypoints"] == [3, 4, 2, 5, 6, 1]
+    assert kept["categories"][0]["keypoints"] == ["tip", "notch"]
+
+
+def test_read_only_refuses_and_says_so(folder: Path) -> None:
+    with open_at(folder, read_only=True) as client:
+        assert "looking only" in client.get("/api/project").json()["read_only"]
+        body = {"client": "tab", "changes": [{"id": "x", "finished": False}]}
+        assert client.post("/api/images/0/changes", json=body).status_code == 400
+    np.testing.assert_allclose(read_landmarks(folder / "wing0.pts"), POINTS)
+
+
+def test_every_endpoint_is_described_and_every_page_stands(client: TestClient) -> None:
+    document = client.get("/openapi.json").json()
+    for endpoint in endpoints():
+        described = document["paths"][endpoint.path][endpoint.method.lower()]
+        assert described["summary"].endswith("."), endpoint.path
+    for page in ("annotate", "check", "explore", "fit", "results", "docs"):
+        assert f"/pages/{page}.js" in client.get(f"/{page}").text
+        assert client.get(f"/pages/{page}.js").status_code == 200
