@@ -6,6 +6,7 @@ import { drawLabels, drawLandmarks, drawMesh } from "./landmark-drawing.js";
 import { makeMeshPainter } from "./mesh-drawing.js";
 import { makeModePlayer } from "./mode-player.js";
 import { modeRow, poseRow } from "./mode-sliders.js";
+import { trainingControls } from "./model-training.js";
 import { addShortcuts, colour, trying } from "./shell.js";
 import { instance, placeOf, posed, seen, viewOf } from "./shape-instance.js";
 import { makeBlender } from "./texture-blending.js";
@@ -196,14 +197,17 @@ async function load() {
   showRows("texture", model.texture.shares, model.texture.kept);
   for (const part of ["#sliders", "#variances"]) find(part).hidden = false;
   find("#nothing").hidden = true;
-  picture.setAttribute("aria-label", `An instance of the model, which has ${model.landmarks} landmarks${model.samples ? ` and was trained on ${model.samples} images` : ""}`);
+  find("#about").textContent = about();
+  picture.setAttribute("aria-label", `An instance of the model. ${about()}`);
   resize();
 }
+
+const about = () => `${model.landmarks} landmarks${model.samples ? `, trained on ${model.samples.toLocaleString("en")} images` : ""}.`;
 
 function nothing(error) {
   const hidden = find("#nothing");
   hidden.hidden = false;
-  hidden.replaceChildren(element("h2", {}, "Nothing to explore"), element("p", {}, error.message));
+  hidden.replaceChildren(element("h2", {}, "Nothing to explore yet"), element("p", {}, error.message.charAt(0).toUpperCase() + error.message.slice(1)), trainingControls({ existing: false }));
 }
 
 for (const { key, ...rest } of POSES) {
@@ -218,6 +222,7 @@ for (const { key, ...rest } of POSES) {
 }
 for (const name of Object.keys(shown)) find(`#show-${name}`).addEventListener("click", () => toggle(name));
 find("#random").addEventListener("click", () => eachMode(sampled));
+find("#training").replaceChildren(trainingControls({ existing: true }));
 find("#reset").addEventListener("click", reset);
 find("#plausible").addEventListener("change", limitModes);
 new ResizeObserver(resize).observe(stage);
@@ -239,7 +244,7 @@ find("#newer").addEventListener("click", () =>
   }),
 );
 // Not by itself: a slider that somebody drags must not vanish.
-on("model", () => {
+on("trained", () => {
   if (model) find("#newer").hidden = false;
   else load().catch(nothing);
 });
