@@ -87,7 +87,7 @@ def _near(studio: Studio, opened: Opened) -> Sequence[Path]:
 
 
 def index_of(studio: Studio, path: Path, number: int = 0) -> int | None:
-    """The place in the collection of an object of the image that is this file; of its first if there is no other."""
+    """Where the collection has an object of the image that is this file; its first if there is no other."""
     desk = _desk(studio)
     if desk.places is None:
         desk.places = _by_path(studio)
@@ -129,7 +129,9 @@ def obstacle_to(studio: Studio, points: Float64 | None, index: int | None) -> st
     return str(studio.collection.read_only)
 
 
-def offer(points: Float64, lists: Mapping[str, Float64 | None], confidence: float | None, name: str) -> Proposal:
+def offer(
+    points: Float64, lists: Mapping[str, Float64 | None], confidence: float | None, name: str
+) -> Proposal:
     """A fit as a proposal: what is known about each landmark says which a person should look at first.
 
     That is how far it is from the truth, or how uncertain it was; otherwise all are alike.

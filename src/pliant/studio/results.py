@@ -165,6 +165,7 @@ def result_picture(
     if width is not None and not 1 <= width <= _WIDEST:
         raise ValueError(f"width must be from 1 to {_WIDEST}.")
     size, frame = _size(sheet, row), sheet.cell("frame", row)
+    width = width or _WIDEST
     box = _box(sheet.points(row), size) if around else None
     try:
         content = gallery_of(studio, opened).picture(sheet.image(row), size, frame, box, width)

@@ -88,6 +88,7 @@ export class Gallery {
     item.image.removeAttribute("src");
     item.shown = item.drawn = "";
     item.box.hidden = true;
+    item.box.removeAttribute("aria-posinset");
     this.spare.push(item);
   }
 
