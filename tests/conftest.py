@@ -43,6 +43,45 @@ def face_folders(dataset: Dataset, tmp_path_factory):
     return root
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _filters_learned_once():
+    """Models of the same images, shapes and mean have the same filter: it is most of the time that training takes.
+
+    tests/test_filters.py learns filters itself, as does whoever asks for `filters_learned_anew`.
+    """
+    from hashlib import sha256
+
+    from pliant.building import build
+    from pliant.shape import shape_size
+
+    learn, known = build.learn_filter, {}
+
+    def learn_once(samples, shapes, mean, jobs=1):
+        digest = sha256()
+        for image in (np.ascontiguousarray(sample.image()) for sample in samples):
+            digest.update(f"{image.shape} {image.dtype}".encode() + image.tobytes())
+        digest.update(np.ascontiguousarray(shapes).tobytes())
+        # The window has a size of its own, whatever that of the model is.
+        digest.update(np.round(mean / shape_size(mean), 9).tobytes())
+        name = digest.digest()
+        if name not in known:
+            known[name] = learn(samples, shapes, mean, jobs)
+        return known[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "learn_filter", learn_once)
+        yield
+
+
+@pytest.fixture
+def filters_learned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what training reads and remembers."""
+    from pliant.building import build
+    from pliant.starts import filter_learning
+
+    monkeypatch.setattr(build, "learn_filter", filter_learning.learn_filter)
+
+
 @pytest.fixture(scope="session")
 def model(dataset: Dataset) -> Model:
     return train(dataset, size=40, shape_modes=(2, 5), licence="synthetic", confidence=False)

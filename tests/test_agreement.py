@@ -76,6 +76,15 @@ def test_a_bias_is_found_and_chance_is_not():
     assert int(np.argmax(found.mean_distance)) == 3
 
 
+def test_mistakes_in_few_images_are_told_from_opinions():
+    shapes = shapes_with(np.random.default_rng(6), 40, 3.0, 0.7)
+    assert procrustes_variance(shapes).half > 8
+    shapes[1, 7] = shapes[1, 7, ::-1]
+    table = procrustes_variance(shapes)
+    assert table.half == 1
+    assert "1 image has half of all disagreement" in table.sentence
+
+
 def test_distances_in_pixels_and_missing_landmarks():
     first = np.tile(MEAN, (6, 1, 1))
     second = first.copy()

@@ -33,18 +33,20 @@ DRAW = """async ([low, high, width, height, shape, texture, plain]) => {
   return [painter.kind, [...copy.getImageData(0, 0, width, height).data]];
 }"""
 
-FRAMES = """async (seconds) => {
+FRAMES = """async ([seconds, moving]) => {
   const sliders = ["#shape-rows input", "#texture-rows input"].map((one) => document.querySelector(one));
   const drawn = () => Number(document.querySelector("#stage").dataset.frames);
   const [begun, before] = [performance.now(), drawn()];
+  let turns = 0;
   while (performance.now() - begun < 1000 * seconds) {
-    for (const slider of sliders) {
+    for (const slider of moving ? sliders : []) {
       slider.value = 2.5 * Math.sin((performance.now() - begun) / 300);
       slider.dispatchEvent(new Event("input"));
     }
     await new Promise(requestAnimationFrame);
+    turns += 1;
   }
-  return (1000 * (drawn() - before)) / (performance.now() - begun);
+  return (1000 * (moving ? drawn() - before : turns)) / (performance.now() - begun);
 }"""
 
 
@@ -98,14 +100,14 @@ def test_pictures_are_those_of_the_model(page: Any, model: Model, plain: bool) -
 
 
 def test_frames_follow_the_sliders(page: Any) -> None:
-    """Thirty a second and more is what is wanted; half of it is asked for where tests run side by side."""
+    """Thirty a second or more; where other work keeps the machine busy, half of what an idle page gets."""
     rates = []
     for _ in range(3):
-        rates.append(page.evaluate(FRAMES, 0.6))
-        if rates[-1] > 30:
+        rates.append((page.evaluate(FRAMES, [0.6, True]), page.evaluate(FRAMES, [0.4, False])))
+        if rates[-1][0] >= 30:
             break
-    print(f"frames a second at 1280 x 800: {max(rates):.0f}")
-    assert max(rates) > 15
+    print(f"frames a second at 1280 x 800, and without drawing: {rates[-1][0]:.0f}, {rates[-1][1]:.0f}")
+    assert any(drawn >= 30 or drawn > 0.5 * idle for drawn, idle in rates), rates
 
 
 def test_sliders_by_keyboard(page: Any) -> None:

@@ -75,6 +75,7 @@ def _variance(table: ShapeVariance) -> dict[str, Any]:
         "annotator_share": _number(table.annotator_share, 6),
         "systematic_share": _number(table.systematic, 6),
         "images": table.images,
+        "images_with_half": table.half,
         "sentence": table.sentence,
     }
 

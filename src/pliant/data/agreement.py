@@ -27,6 +27,9 @@ _TRIALS = 999
 
 _FEWEST = 3
 
+_CONCENTRATED = 0.1
+"""If half of the disagreement is in this share of the images or less, that is said."""
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -55,6 +58,9 @@ class ShapeVariance(Concise):
         The share of the variance that the annotators differ by everywhere alike.
     images
         So many objects were annotated completely each time.
+    half
+        The fewest objects that have half of all disagreement. If they are few, they are mistakes rather than
+        differences of opinion.
 
     """
 
@@ -64,6 +70,7 @@ class ShapeVariance(Concise):
     repeatability: float
     systematic: float
     images: int
+    half: int
 
     @property
     def annotator_share(self) -> float:
@@ -87,6 +94,9 @@ class ShapeVariance(Concise):
                 f" {_percent(self.systematic)} is a difference that is alike in all images: the two do not mean "
                 "quite the same places."
             )
+        if self.half <= _CONCENTRATED * self.images:
+            where = "1 image has" if self.half == 1 else f"{self.half} images have"
+            bias += f" {where} half of all disagreement: look there first, for mistakes."
         return (
             f"{_percent(share)} of the variation in shape is the annotators', and "
             f"{_percent(self.repeatability)} is between the objects (repeatability "
@@ -280,6 +290,7 @@ def procrustes_variance(shapes: Floats) -> ShapeVariance:
     own = max((mean_squares[0] - within) / repeats, 0.0)
     whole = max(own + within, 1e-300)
     systematic = max((mean_squares[1] - mean_squares[2]) / objects, 0.0)
+    apart = np.sort(np.sum((data - data.mean(axis=0)) ** 2, axis=(0, 2)))[::-1]
     return ShapeVariance(
         _row("objects", between, freedom[0], mean_squares[2], freedom[2]),
         _row("annotators", side, freedom[1], mean_squares[2], freedom[2], _bias_chance(data)),
@@ -287,6 +298,7 @@ def procrustes_variance(shapes: Floats) -> ShapeVariance:
         repeatability=own / whole if own else 0.0,
         systematic=min(systematic / whole, 1.0),
         images=objects,
+        half=int(np.searchsorted(np.cumsum(apart), 0.5 * np.sum(apart))) + 1,
     )
 
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64
 from pliant.studio.collection_events import Event, trouble
-from pliant.studio.history import History, Line, now, patch_from_json, patch_to_json
-from pliant.studio.known import Memory, Step
-from pliant.studio.landmarks import Curve, curves_in, described
+from pliant.studio.history import History, Line, change_line, now, taken_back
+from pliant.studio.kept import Kept
+from pliant.studio.known import Memory
+from pliant.studio.landmarks import Curve, Landmarks, described, landmarks_in
 from pliant.studio.locking import Lock, lock_in
-from pliant.studio.marks import ABSENT, UNSEEN, Change, Marks, changed, checked, reverse, same_mark
+from pliant.studio.marks import ABSENT, UNSEEN, Change, Marks, changed, checked
 from pliant.studio.merging import changed_outside, combined
 from pliant.studio.opening import Listing, listed
 from pliant.studio.past import Past, in_words
-from pliant.studio.saving import Edit, Entry, Recorded, Together
+from pliant.studio.saving import Edit, Entry, Recorded, Saved, Together
 from pliant.studio.writing import Outcome, Writer
-
-_KEPT = 20_000
-"""Of so many images the marks are kept in memory."""
 
 
 def open_collection(source: Path | str, read_only: bool = False, format: str = "") -> Collection:
@@ -69,15 +65,15 @@ class Collection:
         self.source = source
         self.entries: Sequence[Entry] = listing.entries
         self.format = listing.store.format
-        self.curves: tuple[Curve, ...] = ()
         self.read_only = read_only and f"{source}: opened for looking only."
         self._store = listing.store
-        self._count, self._named = listing.count, listing.names
+        self._landmarks = Landmarks(listing.count, listing.names, had=listing.count)
         self._side = listing.side
         self._lock = threading.RLock()
         self._listeners: list[Callable[[Event], None]] = []
         self._memory = Memory()
-        self._marks: OrderedDict[int, tuple[Any, Marks]] = OrderedDict()
+        self._marks = Kept()
+        self._seen: object = self._store.stamp(0) if isinstance(self._store, Together) else None
         self._guard: Lock | None = None
         self.read_only = self.read_only or listing.refusal
         if not self.read_only:
@@ -89,7 +85,7 @@ class Collection:
         )
         self._done = self._begun.copy()
         self._writer = Writer(self._store, self._waiting, self._settled, self._touch)
-        self._store.names = self._named
+        self._store.names = listing.names
         self._catch_up()
         if not self.read_only:
             self._history.append({"session": now()}, sync=False)
@@ -111,14 +107,17 @@ class Collection:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the landmarks, or their numbers from 0."""
-        if self._named:
-            return self._named
-        return tuple(str(number) for number in range(self._count))
+        return self._landmarks.names
 
     @property
     def own_names(self) -> tuple[str, ...]:
         """The names of the landmarks, none if nobody gave them any."""
-        return self._named
+        return self._landmarks.own_names
+
+    @property
+    def curves(self) -> tuple[Curve, ...]:
+        """The curves that landmarks form."""
+        return self._landmarks.curves
 
     @property
     def name(self) -> str:
@@ -137,11 +136,10 @@ class Collection:
                 self._catch_up()
             if self._writer.refresh():
                 self._look_again()
-            kept = self._marks.get(index)
-            if kept is not None and kept[0] == self._store.stamp(index):
-                self._marks.move_to_end(index)
-                return kept[1]
-            return self._loaded(index, None if kept is None else kept[1])
+            kept, stamp = self._marks.get(index), self._store.stamp(index)
+            if kept is not None and self._marks.stamp(index) == stamp:
+                return self._marks.put(index, stamp, kept)
+            return self._loaded(index, kept)
 
     def revision(self, index: int) -> int:
         """The number of the last change of an image, 0 if there is none."""
@@ -172,15 +170,13 @@ class Collection:
         """Make the change again that was undone last."""
         return self._step_back(index, client, id, "redoes")
 
-    def can_undo(self, index: int) -> bool:
-        """Whether a change of an image is left that somebody may take back."""
-        known = self._memory.images.get(self.entries[index].key)
-        return known is not None and bool(known.undo)
+    def can_undo(self, index: int, client: str | None = None) -> bool:
+        """Whether a change of an image is left that a client may take back, or anybody."""
+        return self._memory.last_step(self.entries[index].key, client, "undoes") is not None
 
-    def can_redo(self, index: int) -> bool:
-        """Whether a change of an image was taken back that somebody may make again."""
-        known = self._memory.images.get(self.entries[index].key)
-        return known is not None and bool(known.redo)
+    def can_redo(self, index: int, client: str | None = None) -> bool:
+        """Whether a change of an image was taken back that a client may make again, or anybody."""
+        return self._memory.last_step(self.entries[index].key, client, "redoes") is not None
 
     def history(self, index: int) -> list[Past]:
         """All changes of an image, the oldest first."""
@@ -231,21 +227,24 @@ class Collection:
     def set_object(self, names: Sequence[str], curves: Sequence[Curve] = (), client: str = "") -> None:
         """Say what landmarks there are, and which of them form curves.
 
-        Their number stays once one is placed; names and curves may change.
+        Once one is placed, names and curves may change and further landmarks be added behind the others, if the
+        landmark files have a place for them.
         """
         names = tuple(map(str, names))
         with self._lock:
             self._require_writable(-1)
             said = described(names, curves)
-            if len(names) != self._count and bool(self._begun.any()):
-                raise ValueError(
-                    f"there are {self._count} landmarks, and some are placed already: their number stays."
-                )
+            begun = bool(self._begun.any())
+            refusal = self._landmarks.refusal(len(names), begun, self._store.grows)
+            if refusal:
+                raise ValueError(refusal)
+            said["had"] = self._landmarks.had if begun else len(names)
             line = {"n": self._history.number + 1, "time": now(), "client": client, "object": said}
             self._memory.fold(self._history.append(line), line)
             self._take_object()
-            self._writer.call_landmarks(self._named)
             self._marks.clear()
+        # Outside of our own lock, which the writer takes while it holds that of the files.
+        self._writer.call_landmarks(names)
 
     def listen(self, listener: Callable[[Event], None]) -> None:
         """Have a function called with each `Event`, from whatever thread it happens in."""
@@ -278,37 +277,37 @@ class Collection:
     def _catch_up(self) -> None:
         """Take in what the history has that was not read yet."""
         for at, line in self._history.lines():
-            self._memory.fold(at, line)
+            try:
+                self._memory.fold(at, line)
+            except (KeyError, TypeError, ValueError):
+                continue  # Not a line of ours, or a damaged one: better to open with the others than not at all.
             index = self._index.get(line.get("image", ""))
             if index is not None and "n" in line:
                 self._done[index] = line["done"]
                 self._begun[index] |= bool((self._memory.images[line["image"]].states > ABSENT).any())
-                self._marks.pop(index, None)
+                self._marks.forget(index)
         self._take_object()
 
     def _take_object(self) -> None:
-        said = self._memory.object
-        if said is None or (self._count and len(said["names"]) != self._count and bool(self._begun.any())):
+        said, begun = self._memory.object, bool(self._begun.any())
+        if said is None or self._landmarks.refusal(len(said["names"]), begun, self._store.grows):
             return
-        self._count, self._named = len(said["names"]), tuple(said["names"])
-        self.curves = curves_in(said)
+        self._landmarks = landmarks_in(said)
         if not isinstance(self._store, Together) or self._store.file is None:
-            self._store.names = self._named
+            self._store.names = self._landmarks.own_names
 
     def _resume(self) -> None:
         """Look at the images whose last changes are not in their files: a crash came between."""
         for key in list(self._memory.unsaved):
-            index = self._index.get(key)
-            if index is None:
-                continue
-            try:
-                self._loaded(index, None, opening=True)
-            except (ValueError, OSError) as error:
-                self._tell(trouble(index, 0, error))
+            # What cannot be read now is told of when somebody asks for it.
+            with suppress(ValueError, OSError):
+                if key in self._index:
+                    self._loaded(self._index[key], None, opening=True)
 
     def _look_again(self) -> None:
         """Somebody else wrote the one landmark file: see what that means for the images that we have looked at."""
-        for index, (_, marks) in list(self._marks.items()):
+        self._seen = self._store.stamp(0)
+        for index, marks in self._marks.all():
             self._loaded(index, marks)
         if isinstance(self._store, Together):
             for index, entry in enumerate(self.entries):
@@ -321,40 +320,38 @@ class Collection:
         self._require_same_landmarks(index, recorded)
         key = self.entries[index].key
         known, unsaved = self._memory.images.get(key), self._memory.unsaved.get(key)
-        marks = combined(recorded, known, self._count)
+        if kept is not None and not len(recorded.points):
+            # The file, or the object in it, is gone: what it had is written again with the next change.
+            return self._marks.put(index, stamp, kept)
+        marks = combined(recorded, known, self._landmarks)
         outside = changed_outside(recorded, known, kept, unsaved, opening)
         if outside and self.read_only:
             marks = changed(marks, Change("", "", outside))
         elif outside:
             before = marks if kept is None else kept
-            self._keep(index, stamp, before)
+            self._marks.put(index, stamp, before)
             marks = self._record(index, before, Change("", "", outside), {"outside": True})
         self._begun[index], self._done[index] = marks.placed > 0, marks.finished
-        return self._keep(index, stamp, marks)
+        return self._marks.put(index, stamp, marks)
 
     def _require_same_landmarks(self, index: int, recorded: Recorded) -> None:
-        have = len(recorded.points)
-        if have and not self._count:
-            self._count, self._named = have, recorded.names
-        elif have not in (0, self._count):
-            raise ValueError(
-                f"{self._store.file_of(index)}: there are {have} landmarks here, and {self._count} in others."
-            )
+        have, count = len(recorded.points), self._landmarks.count
+        if have and not count:
+            self._landmarks = Landmarks(have, recorded.names, had=have)
+        elif not self._landmarks.fits(have):
+            file = self._store.file_of(index)
+            raise ValueError(f"{file}: there are {have} landmarks here, and {count} in others.")
 
     def _record(self, index: int, before: Marks, change: Change, more: Line) -> Marks:
         """Put a change in the history, and then in memory."""
         key = self.entries[index].key
         after = changed(before, change)
-        line: Line = {"n": self._history.number + 1, "time": now(), "image": key, "client": change.client}
-        line |= {"id": change.id} if change.id else {}
-        line |= {"done": after.finished} | more | patch_to_json(change)
-        line["before"] = patch_to_json(reverse(before, change))
+        line = change_line(self._history.number + 1, key, change, before) | more
         if key not in self._memory.images:
             line["rest"] = ABSENT if before.placed else UNSEEN
         at = self._history.append(line)
         self._memory.fold(at, line)
-        kept = self._marks.get(index)
-        self._keep(index, kept[0] if kept else None, after)
+        self._marks.put(index, self._marks.stamp(index), after)
         self._begun[index], self._done[index] = after.placed > 0, after.finished
         self._writer.wake()
         self._tell(Event("changed", index, line["n"], change.client))
@@ -364,29 +361,11 @@ class Collection:
         with self._lock:
             self._require_writable(index)
             marks = self.marks(index)
-            known = self._memory.images.get(self.entries[index].key)
-            if known is None or (id and id in self._memory.ids):
+            step = self._memory.last_step(self.entries[index].key, client, way)
+            if step is None or (id and id in self._memory.ids):
                 return marks
-            steps: list[Step] = known.undo if way == "undoes" else known.redo
-            step = next((s for s in reversed(steps) if self._memory.may_undo(s, client)), None)
-            if step is None:
-                return marks
-            line = self._history.at(step.at)
-            made, back = patch_from_json(line), patch_from_json(line["before"])
-            still = {
-                landmark: mark
-                for landmark, mark in back.marks.items()
-                if same_mark(marks.mark(landmark), made.marks[landmark])
-            }
-            change = replace(back, id=id, client=client, marks=still)
+            change = taken_back(self._history.at(step.at), marks, id, client)
             return self._record(index, marks, change, {way: step.number})
-
-    def _keep(self, index: int, signature: Any, marks: Marks) -> Marks:
-        self._marks[index] = signature, marks
-        self._marks.move_to_end(index)
-        if len(self._marks) > _KEPT:
-            self._marks.popitem(last=False)
-        return marks
 
     def _tell(self, event: Event) -> None:
         for listener in self._listeners:
@@ -402,12 +381,20 @@ class Collection:
                     continue
                 kept = self._marks.get(index)
                 try:
-                    marks = self._loaded(index, None) if kept is None else kept[1]
+                    marks = self._loaded(index, None) if kept is None else kept
                 except (ValueError, OSError):
                     continue  # Said when the image was asked for.
                 edit = Edit(marks, frozenset(unsaved.earlier), unsaved.scale)
                 found[index] = unsaved.number, edit
         return found
+
+    def _note_written(self, index: int, saved: Saved) -> None:
+        """The marks in memory are those of the file now, unless others had changed it: then look what they did."""
+        kept = self._marks.get(index)
+        if kept is not None and self._marks.stamp(index) == saved.found:
+            self._marks.put(index, saved.stamp, kept)
+        elif kept is not None:
+            self._loaded(index, kept)
 
     def _settled(self, outcome: Outcome, numbers: Mapping[int, int]) -> None:
         """Note which changes the landmark files hold now, and tell what went wrong."""
@@ -417,8 +404,9 @@ class Collection:
                     self._tell(trouble(index, self.revision(index), result))
                     continue
                 line = {"holds": numbers[index], "image": self.entries[index].key}
-                line |= {"file": self._store.file_of(index).name, "signature": list(result)}
+                line |= {"file": self._store.file_of(index).name, "signature": list(result.signature)}
                 self._memory.fold(self._history.append(line, sync=False), line)
-                if index in self._marks:
-                    self._marks[index] = self._store.stamp(index), self._marks[index][1]
+                self._note_written(index, result)
                 self._tell(Event("saved", index, numbers[index]))
+            if isinstance(self._store, Together) and self._store.stamp(0) != self._seen:
+                self._look_again()

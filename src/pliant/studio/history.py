@@ -16,10 +16,11 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pliant.studio.marks import Change, Scale
+from pliant.studio.marks import Change, Marks, Scale, reverse, same_mark
 
 Line = dict[str, Any]
 
@@ -143,6 +144,26 @@ def patch_to_json(change: Change) -> Line:
     if change.scale is not None:
         line["scale"] = scale_to_json(change.scale) if change.scale else False
     return line
+
+
+def change_line(number: int, key: str, change: Change, before: Marks) -> Line:
+    """The line of a change of an image that had other marks before."""
+    done = before.finished if change.finished is None else change.finished
+    line: Line = {"n": number, "time": now(), "image": key, "client": change.client}
+    line |= {"id": change.id} if change.id else {}
+    line |= {"done": done} | patch_to_json(change)
+    return line | {"before": patch_to_json(reverse(before, change))}
+
+
+def taken_back(line: Line, marks: Marks, id: str, client: str) -> Change:
+    """What takes the change of a line back: of landmarks that were changed since, nothing."""
+    made, back = patch_from_json(line), patch_from_json(line["before"])
+    still = {
+        landmark: mark
+        for landmark, mark in back.marks.items()
+        if same_mark(marks.mark(landmark), made.marks[landmark])
+    }
+    return replace(back, id=id, client=client, marks=still)
 
 
 def patch_from_json(line: Mapping[str, Any], id: str = "", client: str = "") -> Change:

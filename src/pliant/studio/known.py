@@ -104,6 +104,12 @@ class Memory:
         """Whether a client may take back a change: its own, or one of somebody who is not here any more."""
         return step.client == client or step.client not in self.active
 
+    def last_step(self, key: str, client: str | None, way: str) -> Step | None:
+        """The change of an image that a client, or anybody, would undo ("undoes") or redo ("redoes") next."""
+        known = self.images.get(key)
+        steps = [] if known is None else known.undo if way == "undoes" else known.redo
+        return next((step for step in reversed(steps) if client is None or self.may_undo(step, client)), None)
+
     def _changed(self, at: int, line: Line) -> None:
         key, client, number = line["image"], line.get("client", ""), line["n"]
         known = self.images.setdefault(key, Known())

@@ -16,6 +16,38 @@ class Curve:
     closed: bool = False
 
 
+@dataclass(frozen=True)
+class Landmarks:
+    """The landmarks of a collection: how many, their own names if they have any, and curves.
+
+    `had` is how many there were before others were added: files may have so few until they are written again, and
+    of the further ones nobody knows anything where they have no place.
+    """
+
+    count: int
+    own_names: tuple[str, ...] = ()
+    curves: tuple[Curve, ...] = ()
+    had: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names, or numbers from 0."""
+        return self.own_names or tuple(map(str, range(self.count)))
+
+    def refusal(self, count: int, begun: bool, grows: bool) -> str:
+        """Why there cannot be so many, once any is placed (`begun`), in files that may grow or not; or nothing."""
+        if not begun or count == self.count:
+            return ""
+        already = f"there are {self.count} landmarks, and some are placed already"
+        if count < self.count:
+            return f"{already}: none can be taken away."
+        return "" if grows else f"{already}: in files of this format their number stays."
+
+    def fits(self, have: int) -> bool:
+        """Whether a file may have so many."""
+        return have == 0 or self.had <= have <= self.count
+
+
 def described(names: Sequence[str], curves: Sequence[Curve]) -> dict[str, Any]:
     """Names and curves as a line of the history has them; a ValueError says what is wrong with them."""
     if not names or len(set(names)) < len(names) or not all(name.strip() for name in names):
@@ -26,6 +58,8 @@ def described(names: Sequence[str], curves: Sequence[Curve]) -> dict[str, Any]:
     return {"names": list(names), "curves": lines}
 
 
-def curves_in(said: Mapping[str, Any]) -> tuple[Curve, ...]:
-    """The curves in a line of the history."""
-    return tuple(Curve(curve["name"], tuple(curve["points"]), curve["closed"]) for curve in said["curves"])
+def landmarks_in(said: Mapping[str, Any]) -> Landmarks:
+    """The landmarks that a line of the history describes."""
+    curves = tuple(Curve(curve["name"], tuple(curve["points"]), curve["closed"]) for curve in said["curves"])
+    names = tuple(said["names"])
+    return Landmarks(len(names), names, curves, said.get("had", len(names)))

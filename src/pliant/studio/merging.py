@@ -7,21 +7,23 @@ from numpy.typing import NDArray
 
 from pliant.arrays import readonly
 from pliant.studio.known import Known, Unsaved
+from pliant.studio.landmarks import Landmarks
 from pliant.studio.marks import ABSENT, HIDDEN, UNSEEN, VISIBLE, Mark, Marks, same_mark
 from pliant.studio.saving import Recorded
 
 
-def combined(recorded: Recorded, known: Known | None, count: int) -> Marks:
-    """The marks of an image with `count` landmarks: its file's, and of what was changed here, the history's.
+def combined(recorded: Recorded, known: Known | None, landmarks: Landmarks) -> Marks:
+    """The marks of an image: its file's, and of what was changed here, the history's.
 
     A file without a history has landmarks that are visible, or hidden if it says so. If any has a place, the image
     is finished and those that have none are absent: whoever annotated it has looked. Otherwise all are unseen.
     """
-    have = len(recorded.points)
+    have, count = len(recorded.points), landmarks.count
     points = np.full((count, 2), np.nan)
     points[:have] = recorded.points
     rest = known.rest if known is not None else ABSENT if recorded.begun else UNSEEN
     states: NDArray[np.int8] = np.where(np.isfinite(points).all(axis=1), VISIBLE, rest).astype(np.int8)
+    states[landmarks.had :][states[landmarks.had :] == ABSENT] = UNSEEN
     if recorded.hidden is not None:
         states[:have][recorded.hidden & (states[:have] == VISIBLE)] = HIDDEN
     if known is None:

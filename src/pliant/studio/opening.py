@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,13 +22,15 @@ from pliant.data.rewriting import LandmarkFile, open_file
 from pliant.files import IrregularFile
 from pliant.studio.saving import Beside, Entry, Together, is_of_kind, usual_kind
 
+_IMAGES = frozenset(EXTENSIONS)
+
 SIDE_FOLDER = ".pliant-studio"
 """Where the history of a collection lies, beside what was opened."""
 
 NEW_FILE = "landmarks.json"
 """What a folder without landmarks gets, in the format of COCO: it holds names, and what is hidden."""
 
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
@@ -58,13 +60,17 @@ def listed(source: Path, format: str = "") -> Listing:
 
 def in_order(names: Iterable[str]) -> list[str]:
     """Names sorted as a person would: file2 before file10, and capital letters among the others."""
-    return sorted(names, key=_natural)
+    return sorted(sorted(names), key=_natural)
 
 
-def _natural(name: str) -> tuple[list[str | int], str]:
-    parts: list[str | int] = list(_DIGITS.split(name.casefold()))
-    parts[1::2] = map(int, parts[1::2])
-    return parts, name
+def _natural(name: str) -> str:
+    """What sorts as text where the name sorts as people have it: each number begins with how long it is."""
+    return _DIGITS.sub(_with_length, name.casefold())
+
+
+def _with_length(number: re.Match[str]) -> str:
+    digits = number[0].lstrip("0")
+    return f"{len(digits):03}{digits}"
 
 
 def _files_in(folder: Path) -> list[str]:
@@ -73,27 +79,20 @@ def _files_in(folder: Path) -> list[str]:
 
 
 def _folder(folder: Path, format: str) -> Listing:
-    names = _files_in(folder)
-    pictures: list[str] = []
-    others: dict[str, list[str]] = {}
-    for name in names:
-        stem, ending = os.path.splitext(name)
-        if ending.lower() in EXTENSIONS:
-            pictures.append(name)
-        else:
-            others.setdefault(stem, []).append(name)
+    files = _files_in(folder)
+    pictures = [name for name in files if _ending(name) in _IMAGES]
     if not pictures:
         raise ValueError(
             f"{folder}: there are no images in this folder. Images end in {', '.join(EXTENSIONS)}."
         )
-    beside = _beside(pictures, others, endings_beside_images())
-    if any(beside.values()):
+    beside = _beside(files, (*endings_beside_images(), PLAIN_TEXT))
+    stems = {name.rpartition(".")[0] for name in pictures}
+    if any(_belongs(stem, stems) for stem in beside):
         return _with_files_beside(folder, pictures, beside, format)
-    tables = _tables(folder, others)
-    stems = {os.path.splitext(name)[0] for name in pictures}
-    if tables and all(os.path.splitext(name)[0] in stems for name in tables):
-        endings = {os.path.splitext(name)[1].lower() for name in tables}
-        return _with_files_beside(folder, pictures, _beside(pictures, others, tuple(endings)), format)
+    tables = _tables(folder, files)
+    if tables and all(name.rpartition(".")[0] in stems for name in tables):
+        endings = tuple(sorted({_ending(name) for name in tables}))
+        return _with_files_beside(folder, pictures, _beside(files, endings), format)
     if len(tables) > 1 and NEW_FILE in tables:
         tables = [NEW_FILE]
     if len(tables) > 1:
@@ -109,48 +108,57 @@ def _folder(folder: Path, format: str) -> Listing:
     return _annotated(table, format, pictures)
 
 
-def _beside(
-    pictures: Sequence[str], others: dict[str, list[str]], endings: Sequence[str]
-) -> dict[str, list[str]]:
-    """The landmark files of each image, `face.pts` before `face.1.pts`; of several formats, the likeliest."""
-    rank = {ending: number for number, ending in enumerate((*endings, PLAIN_TEXT))}
-    chosen: dict[str, str] = {}
-    numbered: dict[str, list[tuple[int, str]]] = {}
-    for stem, names in others.items():
-        known = [(rank[ending], name) for name in names if (ending := _ending(name)) in rank]
-        if known:
-            chosen[stem] = min(known)[1]
-            image, dot, number = stem.rpartition(".")
-            if dot and number.isdecimal():
-                numbered.setdefault(image, []).append((int(number), chosen[stem]))
-    found = {}
-    for picture in pictures:
-        stem = os.path.splitext(picture)[0]
-        first = [chosen[stem]] if stem in chosen else []
-        found[picture] = first + [name for _, name in sorted(numbered.get(stem, ()))]
+def _beside(files: Sequence[str], endings: Sequence[str]) -> dict[str, str]:
+    """Landmark files by their names without the ending; of several formats the one whose ending comes first."""
+    rank = {ending: number for number, ending in enumerate(endings)}
+    found: dict[str, str] = {}
+    for name in files:
+        ending = _ending(name)
+        if ending in rank:
+            stem = name.rpartition(".")[0]
+            if stem not in found or rank[ending] < rank[_ending(found[stem])]:
+                found[stem] = name
     return found
 
 
+def _belongs(stem: str, images: Collection[str]) -> bool:
+    """Whether a landmark file is that of an image: `face`, or `face.1` for one of several objects."""
+    image, dot, number = stem.rpartition(".")
+    return stem in images or (bool(dot) and number.isdecimal() and image in images)
+
+
 def _ending(name: str) -> str:
-    return os.path.splitext(name)[1].lower()
+    _, dot, ending = name.rpartition(".")
+    return dot + ending.lower()
 
 
-def _with_files_beside(
-    folder: Path, pictures: Sequence[str], beside: dict[str, list[str]], format: str
-) -> Listing:
+def _with_files_beside(folder: Path, pictures: Sequence[str], beside: dict[str, str], format: str) -> Listing:
+    """A folder with files beside images: `face.pts`, or `face.1.pts`, `face.2.pts` for several objects."""
     place = str(folder)
-    entries = [
-        Entry(object_name(name, number), place, name, os.path.join(place, file) if file else "", name, number)
-        for name in in_order(pictures)
-        for number, file in enumerate(beside[name] or [""])
-    ]
+    numbered: dict[str, list[tuple[int, str]]] = {}
+    pictured = {name.rpartition(".")[0] for name in pictures}
+    for stem, file in beside.items():
+        image, _, number = stem.rpartition(".")
+        if number.isdecimal() and image in pictured and stem not in pictured:
+            numbered.setdefault(image, []).append((int(number), file))
+    entries = []
+    for name in in_order(pictures):
+        stem = name.rpartition(".")[0]
+        file = beside.get(stem, "")
+        entries.append(Entry(name, place, name, f"{place}{os.sep}{file}" if file else "", name, 0))
+        if stem in numbered:
+            entries.pop()
+            files = ([file] if file else []) + [other for _, other in sorted(numbered[stem])]
+            for which, other in enumerate(files):
+                path = f"{place}{os.sep}{other}"
+                entries.append(Entry(object_name(name, which), place, name, path, name, which))
     return _beside_listing(entries, format, folder / SIDE_FOLDER / "beside images")
 
 
 def _beside_listing(entries: list[Entry], format: str, side: Path) -> Listing:
     """A listing of images with files of their own, of which the first that can be read tells what to expect."""
     files = [entry for entry in entries if entry.landmarks]
-    usual = Counter(map(_ending, (entry.landmarks for entry in files))).most_common(1)[0][0]
+    usual = Counter(_ending(entry.landmarks) for entry in files).most_common(1)[0][0]
     first = next((entry for entry in files if _ending(entry.landmarks) == usual), files[0])
     found = _format_of(Path(first.landmarks), format)
     store = Beside(entries, found, usual)
@@ -172,11 +180,11 @@ def _format_of(path: Path, format: str) -> str:
     return format_of(path)[0].NAME
 
 
-def _tables(folder: Path, others: dict[str, list[str]]) -> list[str]:
+def _tables(folder: Path, files: Sequence[str]) -> list[str]:
     """Files that could be about many images; if there are hundreds, their endings must do."""
     endings = {ending for module in formats().values() if module.MANY for ending in module.EXTENSIONS}
     endings |= set(ENDINGS)
-    names = [name for some in others.values() for name in some if _ending(name) in endings]
+    names = [name for name in files if _ending(name) in endings]
     found = []
     for name in names:
         try:
@@ -191,9 +199,9 @@ def _file(source: Path, format: str) -> Listing:
     rows = read_manifest(source) if source.suffix.lower() in ENDINGS else None
     if rows is None:
         return _annotated(source, format, None)
-    beside = {".pts", *endings_beside_images(), PLAIN_TEXT}
+    endings = (*endings_beside_images(), PLAIN_TEXT)
     seen: Counter[str] = Counter()
-    near: dict[str, list[str]] = {}
+    near: dict[str, dict[str, str]] = {}
     entries = []
     for row in rows:
         image = listed_file(row["image"], row["where"], source, named=False)
@@ -206,13 +214,8 @@ def _file(source: Path, format: str) -> Listing:
         if not path and image.parent.is_dir():
             folder = str(image.parent)
             if folder not in near:
-                near[folder] = _files_in(image.parent)
-            others: dict[str, list[str]] = {}
-            for name in near[folder]:
-                if name.startswith(image.stem + ".") and _ending(name) in beside:
-                    others.setdefault(os.path.splitext(name)[0], []).append(name)
-            files = _beside([image.name], others, endings_beside_images())[image.name]
-            path = os.path.join(folder, files[0]) if files else ""
+                near[folder] = _beside(_files_in(image.parent), endings)
+            path = os.path.join(folder, near[folder][image.stem]) if image.stem in near[folder] else ""
         number, name = seen[row["image"]], row["image"].replace("\\", "/")
         seen[row["image"]] += 1
         entries.append(Entry(object_name(name, number), str(source.parent), name, path, name, number))

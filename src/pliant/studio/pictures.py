@@ -15,7 +15,7 @@ from pliant.data.images import ImageError, image_size, read_image
 
 _SHOWN_BY_BROWSERS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
 
-LARGEST_PIXELS = 100_000_000
+LARGEST_PIXELS = 50_000_000
 """Pixels of an image that somebody sends: a small file may hold a picture that no memory does."""
 
 _HEADERS = {"Cache-Control": "private, max-age=60"}

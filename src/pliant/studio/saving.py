@@ -17,6 +17,7 @@ from pliant.data.annotation import Convention, Size
 from pliant.data.formats import find_format
 from pliant.data.images import image_size
 from pliant.data.rewriting import (
+    CannotHold,
     LandmarkFile,
     Signature,
     Slot,
@@ -84,6 +85,14 @@ class Edit:
     scale: bool = False
 
 
+class Saved(NamedTuple):
+    """That a landmark file was written: its stamp when it was read for that, its stamp now, and its signature."""
+
+    found: object
+    stamp: object
+    signature: Signature
+
+
 class Beside:
     """A landmark file for each image, in the format that it has; new ones get that of the others."""
 
@@ -96,6 +105,11 @@ class Beside:
         self.given = format if ":" in format else ""
         """The variant that all files are read in: content does not tell variants apart."""
         self.names: tuple[str, ...] = ()
+
+    @property
+    def grows(self) -> bool:
+        """Whether files have a place for further landmarks of objects that they hold."""
+        return self.format.partition(":")[0] in ("pts", "txt")
 
     def file_of(self, index: int) -> Path:
         """The landmark file of an image, whether or not it is there."""
@@ -130,16 +144,17 @@ class Beside:
         path = self.file_of(index)
         return open_file(path, self.given, self.entries[index].source.parent).loss if path.exists() else ""
 
-    def save(self, edits: Mapping[int, Edit]) -> dict[int, Signature | ValueError | OSError]:
-        """Write the landmarks of images: the signature of each file then, or what was in the way."""
+    def save(self, edits: Mapping[int, Edit]) -> dict[int, Saved | ValueError | OSError]:
+        """Write the landmarks of images: that it was done, or what was in the way."""
         return {index: _attempt(partial(self._save, index, edit)) for index, edit in edits.items()}
 
-    def _save(self, index: int, edit: Edit) -> Signature:
+    def _save(self, index: int, edit: Edit) -> Saved:
         entry, path = self.entries[index], self.file_of(index)
+        found: Signature | None = None
         if path.exists():
             # Read again each time: what somebody else has written since is kept, point by point.
             file = open_file(path, self.given, entry.source.parent)
-            number = _own_slot(file, entry)
+            found, number = file.signature, _own_slot(file, entry)
             if number is not None:
                 slot = _edited(file, file.contents.slots[number], edit, entry.source)
                 content, _ = rewritten(file, {number: slot})
@@ -149,7 +164,8 @@ class Beside:
             _, convention = find_format(self.format)
             slot = _fresh(convention, entry, edit, self.names)
             content = new_file(path, self.format, [slot])
-        return put(path, content)
+        signature = put(path, content)
+        return Saved(found, signature, signature)
 
 
 class Together:
@@ -166,6 +182,11 @@ class Together:
         self.count = 0 if file is None else usual_kind(file)[0]
         self._index()
 
+    @property
+    def grows(self) -> bool:
+        """Whether the file has a place for further landmarks of objects that it holds."""
+        return self.file is None or (self.format.startswith("coco") and self.file.text is not None)
+
     def file_of(self, index: int) -> Path:
         """The one file."""
         return self.path
@@ -181,15 +202,16 @@ class Together:
 
     def call_landmarks(self, names: tuple[str, ...]) -> None:
         """Give names to the landmarks; in a file of COCO that is there they take the place of the old ones."""
+        self.refresh()
         file = self.file
-        if file is None or len(names) != self.count:
-            self.names = names
+        if file is None:
+            self.names, self.count = names, len(names)
             return
         renamed = renamed_landmarks(file, usual_kind(file)[1] or tuple(map(str, range(self.count))), names)
         if renamed is not None and not file.loss:
             content, after = renamed
             self.file = replace(after, signature=put(self.path, content))
-            self.names = names
+            self.names, self.count = names, len(names)
             self._index()
 
     def load(self, index: int) -> Recorded:
@@ -214,15 +236,15 @@ class Together:
         self._index()
         return True
 
-    def save(self, edits: Mapping[int, Edit]) -> dict[int, Signature | ValueError | OSError]:
-        """Write the landmarks of images into the file: its signature then, or what was in the way."""
+    def save(self, edits: Mapping[int, Edit]) -> dict[int, Saved | ValueError | OSError]:
+        """Write the landmarks of images into the file: that it was done, or what was in the way."""
         first = _attempt(partial(self._save, edits))
-        if not isinstance(first, ValueError) or len(edits) == 1:
+        if not isinstance(first, CannotHold) or len(edits) == 1:
             return dict.fromkeys(edits, first)
         # One of them cannot be written in this format, which must not keep the others from it.
         return {index: _attempt(partial(self._save, {index: edit})) for index, edit in edits.items()}
 
-    def _save(self, edits: Mapping[int, Edit]) -> Signature:
+    def _save(self, edits: Mapping[int, Edit]) -> Saved:
         self.refresh()
         changed: dict[int, Slot] = {}
         added: list[Slot] = []
@@ -235,7 +257,7 @@ class Together:
                 added.append(_fresh(convention, entry, edit, self.names))
         if self.file is None:
             if not added:
-                return 0, 0
+                return Saved(self._read, self._read, (0, 0))
             content = new_file(self.path, self.format, added)
             put(self.path, content)
             self.file = open_file(self.path, self.format)
@@ -243,7 +265,7 @@ class Together:
             content, after = rewritten(self.file, changed, added)
             self.file = replace(after, signature=put(self.path, content))
         self._index()
-        return self.file.signature
+        return Saved(self._read, self._read, self.file.signature)
 
     def _number(self, entry: Entry) -> int | None:
         numbers = self._slots.get(entry.image, ())
@@ -287,7 +309,7 @@ def put(path: Path, content: bytes) -> Signature:
     return signature
 
 
-def _attempt(save: Callable[[], Signature]) -> Signature | ValueError | OSError:
+def _attempt(save: Callable[[], Saved]) -> Saved | ValueError | OSError:
     try:
         return save()
     except (ValueError, OSError) as error:

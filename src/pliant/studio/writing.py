@@ -6,11 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from pliant.data.rewriting import Signature
-from pliant.studio.saving import Beside, Edit, Together
+from pliant.data.rewriting import CannotHold
+from pliant.studio.saving import Beside, Edit, Saved, Together
 
-Outcome = Mapping[int, Signature | ValueError | OSError]
-"""For each image the signature of its file after writing, or what was in the way."""
+Outcome = Mapping[int, Saved | ValueError | OSError]
+"""For each image that it was written, or what was in the way."""
 
 _SLOWEST = 10.0
 _AGAIN = 2.0
@@ -37,6 +37,7 @@ class Writer:
         self._wake, self._over = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._took = 0.0
+        self._told: dict[int, str] = {}
         self._refused: dict[int, int] = {}
         """Images whose format could not hold a change, by its number: there is nothing to try until the next."""
 
@@ -74,7 +75,7 @@ class Writer:
             self._store.call_landmarks(names)
 
     def write(self) -> bool:
-        """Write all that waits; False if the system was in the way, and it should be tried again."""
+        """Write all that waits; False if something was in the way that may go by, and it should be tried again."""
         with self._files:
             waiting = {
                 index: (number, edit)
@@ -87,10 +88,17 @@ class Writer:
             outcome = self._store.save({index: edit for index, (_, edit) in waiting.items()})
             self._took = time.monotonic() - began
             for index, result in outcome.items():
-                if isinstance(result, ValueError):
+                if isinstance(result, CannotHold):
                     self._refused[index] = waiting[index][0]
-        self._settled(outcome, {index: number for index, (number, _) in waiting.items()})
-        return not any(isinstance(result, OSError) for result in outcome.values())
+            news = {index: result for index, result in outcome.items() if self._is_news(index, result)}
+        self._settled(news, {index: number for index, (number, _) in waiting.items()})
+        return all(isinstance(result, (Saved, CannotHold)) for result in outcome.values())
+
+    def _is_news(self, index: int, result: Saved | ValueError | OSError) -> bool:
+        """Whether this is to be told: the same trouble is not, each time that writing is tried again."""
+        said = "" if isinstance(result, Saved) else str(result)
+        before, self._told[index] = self._told.get(index, ""), said
+        return not said or said != before
 
     def _run(self) -> None:
         alive = time.monotonic()

@@ -29,6 +29,7 @@ from pliant.data.rewriting.slots import Contents, Editor, Slot, Unfollowed, hidd
 from pliant.files import require_plain
 
 __all__ = [
+    "CannotHold",
     "Contents",
     "LandmarkFile",
     "Signature",
@@ -61,6 +62,10 @@ _COMPARED = 2**24
 _OURS = Convention("our own coordinates")
 _NEAR = 1e-5
 _HALF_A_PIXEL = 0.5 + 1e-9
+
+
+class CannotHold(ValueError):
+    """What is to be written has no place in the format, or must not be; the message is a sentence that says so."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,12 +160,21 @@ def rewritten(
     Returns
     -------
     content, file
-        What to write, and the file as it is then, but for its signature. A ValueError says what the format cannot
-        hold: nothing is to be written then.
+        What to write, and the file as it is then, but for its signature. A CannotHold says what the format has no
+        place for: nothing is to be written then.
 
     """
     if file.loss:
-        raise ValueError(file.loss)
+        raise CannotHold(file.loss)
+    try:
+        return _rewritten(file, changed, added)
+    except ValueError as error:
+        raise CannotHold(str(error)) from None
+
+
+def _rewritten(
+    file: LandmarkFile, changed: Mapping[int, Slot], added: Sequence[Slot]
+) -> tuple[bytes, LandmarkFile]:
     base = file.format.partition(":")[0]
     editor = _EDITORS.get(base) if file.text is not None else None
     if editor is None or file.text is None:
@@ -189,7 +203,11 @@ def renamed_landmarks(
         found = _named(coco.contents(text, file.path))
     except Unfollowed:
         return None
-    _require_same(file, file.contents.slots, found, hidden=True)
+    kept = [
+        replace(slot, numbers=slot.numbers[: len(old)]) if slot.names == tuple(new) else slot
+        for slot in found.slots
+    ]
+    _require_same(file, file.contents.slots, Contents(tuple(kept), ()), hidden=False)
     return text.encode(coco.ENCODING, "surrogateescape"), replace(file, contents=found, text=text)
 
 
@@ -207,14 +225,20 @@ def new_file(path: Path, format: str, slots: Sequence[Slot]) -> bytes:
         )
         for slot in slots
     ]
-    return _written(path, format, annotations)
+    try:
+        return _written(path, format, annotations)
+    except ValueError as error:
+        raise CannotHold(str(error)) from None
 
 
 def _written(path: Path, format: str, annotations: Sequence[Annotation]) -> bytes:
     with TemporaryDirectory() as passing:
         # Of the same name, as some formats write their file's name into it.
         target = Path(passing) / path.name
-        write_annotations(target, annotations, format)
+        try:
+            write_annotations(target, annotations, format)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(target), str(path))) from None
         return target.read_bytes()
 
 

@@ -154,9 +154,10 @@ def _added(text: str, added: Sequence[Slot]) -> Iterator[Splice]:
 
 
 def renamed(text: str, path: Path, old: Sequence[str], new: Sequence[str]) -> list[Splice]:
-    """What renames the landmarks of the categories that have the old names, or as many that are numbered."""
+    """What renames landmarks where a category has the old names, or as many numbers, and adds further ones."""
     lists, _ = _document(text, path)
-    found = []
+    found: list[Splice] = []
+    identities = []
     for category, start, _ in lists["categories"]:
         if not isinstance(category, dict) or not isinstance(category.get("keypoints"), list):
             continue
@@ -164,6 +165,14 @@ def renamed(text: str, path: Path, old: Sequence[str], new: Sequence[str]) -> li
         if names == tuple(old) or (not without_numbers(names) and len(names) == len(old)):
             members = {key: (begin, end) for key, _, begin, end in _members(text, start)}
             found.append((*members["keypoints"], json.dumps(list(new))))
+            identities.append(category.get("id"))
+    more = ", 0, 0, 0" * (len(new) - len(old))
+    for record, start, _ in lists["annotations"] if more else ():
+        if isinstance(record, dict) and record.get("category_id") in identities and record.get("keypoints"):
+            members = {key: (begin, end) for key, _, begin, end in _members(text, start)}
+            begin, _ = members["keypoints"]
+            *_, (_, _, last) = _elements(text, begin)
+            found.append((last, last, more))
     return found
 
 

@@ -143,7 +143,7 @@ def find_wrong(
 def _hopeless(wrong: Bools, known: Bools) -> Bools:
     """Whether so many of the known landmarks are wrong that nobody can tell which."""
     left = np.sum(known & ~wrong, axis=-1)
-    return np.asarray(left < np.maximum(4, 0.5 * np.sum(known, axis=-1)))
+    return np.asarray(left < np.maximum(3, 0.5 * np.sum(known, axis=-1)))
 
 
 def _calibrated(scores: Float64, gaussian: bool) -> tuple[Float64, float]:

@@ -30,6 +30,15 @@ export function boxAround(...shapes) {
   return { left: left - margin, top: top - margin, width: right - left + 2 * margin, height: bottom - top + 2 * margin };
 }
 
+// The box around what stands out, and enough of the object around it to see what it is.
+export function boxNear(marked, ...shapes) {
+  const whole = boxAround(...shapes);
+  const near = boxAround(...shapes.map((shape) => marked.map((k) => shape[k])));
+  const least = 0.45 * Math.max(whole.width, whole.height);
+  const [width, height] = [Math.max(near.width, least), Math.max(near.height, least)];
+  return { left: near.left + (near.width - width) / 2, top: near.top + (near.height - height) / 2, width, height };
+}
+
 // Draws the part `box` of a picture that is `width` pixels wide in full size, and returns where points go on the canvas.
 function drawPart(canvas, image, width, box) {
   const ratio = devicePixelRatio || 1;

@@ -2,7 +2,7 @@
 
 import { client, get, on, send } from "./api.js";
 import { startAnnotators } from "./check-annotators.js";
-import { boxAround, drawPoints, picture } from "./check-drawing.js";
+import { boxAround, boxNear, drawPoints, picture } from "./check-drawing.js";
 import { element, find, latest } from "./dom.js";
 import { addShortcuts, say, trying } from "./shell.js";
 
@@ -95,7 +95,8 @@ async function draw(suspect, points, mend) {
   if (page.close?.suspect.number !== suspect.number) return;
   const { width } = page.close;
   const marked = suspect.landmarks.length ? suspect.landmarks : points.map((_, k) => k);
-  const box = boxAround(points, mend ?? []);
+  const shapes = mend ? [points, mend] : [points];
+  const box = suspect.landmarks.length ? boxNear(marked, ...shapes) : boxAround(...shapes);
   const common = { image, width, box, marked, names: page.names };
   drawPoints(find("#before"), { ...common, points });
   find("#before").setAttribute("aria-label", `${suspect.name} with its points as they are. ${suspect.reason}`);

@@ -73,17 +73,17 @@ export class Opening {
   async propose(turn = this.count) {
     const { desk } = this;
     const { marks, image } = desk;
-    if (!marks || marks.draft) return undefined;
+    const { draft: before } = marks;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
     if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
     let proposal = await get(`/api/images/${image.index}/proposal`).catch(() => null);
-    if (!proposal || turn !== this.count || marks.draft) return undefined;
+    if (!proposal || turn !== this.count || marks.draft !== before) return undefined;
     if (marks.placed) {
       // What a person has placed already tells the model more.
       const points = proposal.points.map((point, landmark) => marks.points[landmark] ?? point);
       proposal = await send("POST", `/api/images/${image.index}/refit`, { points, fixed: marks.fixed }).catch(() => proposal);
-      if (turn !== this.count || marks.draft) return undefined;
+      if (turn !== this.count || marks.draft !== before) return undefined;
     }
     setDraft(desk, { ...proposal, source: "model" });
     const sure = proposal.reason || `The model proposes ${marks.drafts.length} points.`;
@@ -93,16 +93,13 @@ export class Opening {
 
   next() {
     const after = this.desk.image?.index ?? -1;
-    return get(`/api/next?after=${after}&order=${this.order}`);
+    return get(`/api/next?after=${after}&order=${this.order}&skipped=${[...this.skipped].join(",")}`);
   }
 
   // Goes to the image that is next; one that was skipped in this session comes back only when no other is left.
   async goOn() {
     await trying(async () => {
-      let next = await this.next();
-      for (let tries = 0; next && this.skipped.has(next.index) && tries < 50; tries++) {
-        next = (await get(`/api/next?after=${next.index}&order=list`)) ?? next;
-      }
+      const next = await this.next();
       if (next && next.index !== this.desk.image?.index) await this.open(next.index, { reason: next.reason });
       else say("All images are finished.", "good");
     });
