@@ -165,6 +165,7 @@ def result_picture(
     if width is not None and not 1 <= width <= _WIDEST:
         raise ValueError(f"width must be from 1 to {_WIDEST}.")
     size, frame = _size(sheet, row), sheet.cell("frame", row)
+    width = width or _WIDEST
     box = _box(sheet.points(row), size) if around else None
     try:
         content = gallery_of(studio, opened).picture(sheet.image(row), size, frame, box, width)
@@ -288,6 +289,12 @@ def _settings(head: Mapping[str, Any], before: str = "") -> list[tuple[str, str]
         if isinstance(value, dict):
             told += _settings(value, f"{name}: ")
         elif value not in (None, "", [], False):
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            text = (
+                ", ".join(map(str, value))
+                if isinstance(value, list)
+                else "yes"
+                if value is True
+                else str(value)
+            )
             told.append((f"{before}{str(name).replace('_', ' ')}", readable(text)[:300]))
     return told
