@@ -76,7 +76,7 @@ function showStatus() {
   const zoom = `${view.scale >= 0.1 ? Math.round(view.scale * 100) : (view.scale * 100).toFixed(1)} %`;
   const model = project.model ? ` · model from ${project.model.samples} images` : "";
   setText("#status", desk.picture ? at + zoom + model : "");
-  setText("#placed", marks ? `${marks.placed} of ${marks.count}` : "");
+  setText("#placed", marks ? `${marks.placed} / ${marks.count}` : "");
   setText("#hint", hint());
   find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length;
   find("#redo").disabled = !desk.image?.can_redo || Boolean(marks?.pending.length);
@@ -283,7 +283,7 @@ function loadProgress() {
 
 function showProgress(project) {
   Object.assign(desk.project, { done: project.done, count: project.count, model: project.model });
-  setText("#progress", `${project.done.toLocaleString("en")} of ${project.count.toLocaleString("en")} done`);
+  setText("#progress", `${project.done.toLocaleString("en")} / ${project.count.toLocaleString("en")} done`);
   desk.changed();
 }
 
