@@ -135,9 +135,7 @@ def long_list(browser: Browser, folder: Path, count: int) -> None:
         page.wait_for_selector("#image-list .list-row .dot:not(.unknown)")
         opened = time.monotonic() - began
         took = np.array(page.evaluate(SCROLL, 600))
-        page.wait_for_function(
-            f"document.querySelector('#image-list').textContent.includes('{count - 1:06d}')"
-        )
+        page.wait_for_selector(f"#image-list:has-text('{count - 1:06d}')")
         print(f"\n{count:,} files: the studio starts in {seconds:.1f} s, its list opens in {opened:.2f} s")
         slow = int((took > 50).sum())
         print(f"scrolling through all: {len(took)} frames, {slow} over 50 ms, longest {took.max():.0f} ms")

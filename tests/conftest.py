@@ -1,5 +1,14 @@
 """What several test files share: one small data set and one small model, made once."""
 
+import os
+
+# One thread for the products of NumPy and PyTorch, before either is loaded: tests run in as many processes as there
+# are cores, and threads of OpenBLAS that wait for each other spin. A linear expert of eight faces took 53 s of
+# processor time with two threads on a busy machine of two cores, and 2 s with one.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("MKL_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 
@@ -32,6 +41,45 @@ def face_folders(dataset: Dataset, tmp_path_factory):
         PIL.Image.fromarray(sample.image()).save(folder / f"face{number}.png")
         write_landmarks(folder / f"face{number}.pts", sample.points())
     return root
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _filters_learned_once():
+    """Models of the same images, shapes and mean have the same filter: it is most of the time that training takes.
+
+    tests/test_filters.py learns filters itself, as does whoever asks for `filters_learned_anew`.
+    """
+    from hashlib import sha256
+
+    from pliant.building import build
+    from pliant.shape import shape_size
+
+    learn, known = build.learn_filter, {}
+
+    def learn_once(samples, shapes, mean, jobs=1):
+        digest = sha256()
+        for image in (np.ascontiguousarray(sample.image()) for sample in samples):
+            digest.update(f"{image.shape} {image.dtype}".encode() + image.tobytes())
+        digest.update(np.ascontiguousarray(shapes).tobytes())
+        # The window has a size of its own, whatever that of the model is.
+        digest.update(np.round(mean / shape_size(mean), 9).tobytes())
+        name = digest.digest()
+        if name not in known:
+            known[name] = learn(samples, shapes, mean, jobs)
+        return known[name]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "learn_filter", learn_once)
+        yield
+
+
+@pytest.fixture
+def filters_learned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what training reads and remembers."""
+    from pliant.building import build
+    from pliant.starts import filter_learning
+
+    monkeypatch.setattr(build, "learn_filter", filter_learning.learn_filter)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The commands as a user runs them: in a process of their own."""
+"""The commands as a user runs them: in a process of their own, where that is what may go wrong."""
 
 import json
 import re
@@ -25,7 +25,7 @@ def run(*arguments, ok: bool = True) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("faces")
-    write_faces(folder, 22, seed=2, image_size=96)
+    write_faces(folder, 12, seed=2, image_size=96)
     return folder
 
 
@@ -48,7 +48,7 @@ def test_help_names_the_commands():
 
 def test_train_then_inspect(folder, tmp_path):
     file, picture = tmp_path / "model.pliant", tmp_path / "modes.png"
-    assert "trained on 22 samples" in run("train", folder, "-o", file, *SMALL).stdout
+    assert "trained on 12 samples" in run("train", folder, "-o", file, *SMALL).stdout
     assert "68 landmarks" in run("inspect", file, "--draw", picture).stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     described = json.loads(run("inspect", file, "--json").stdout)
@@ -56,26 +56,26 @@ def test_train_then_inspect(folder, tmp_path):
     assert described["settings"]["size"] == 30
 
 
-def test_several_folders_are_one_data_set(folder, tmp_path):
+def test_several_folders_are_one_data_set(folder, command, tmp_path):
     more = tmp_path / "more"
-    run("synthetic", more, "--count", 3, "--seed", 9)
-    run("train", folder, more, "-o", tmp_path / "m.pliant", *SMALL, "--quiet")
-    assert pliant.load(tmp_path / "m.pliant").provenance["samples"] == 25
+    command("synthetic", more, "--count", 3, "--seed", 9)
+    command("train", folder, more, "-o", tmp_path / "m.pliant", *SMALL, "--no-confidence", "--quiet")
+    assert pliant.load(tmp_path / "m.pliant").provenance["samples"] == 15
 
 
-def test_problems_are_listed_and_no_file_is_left(folder, tmp_path):
+def test_problems_are_listed_and_no_file_is_left(folder, command, tmp_path):
     bad = tmp_path / "bad"
     write_faces(bad, 4, seed=3, image_size=96)
     (bad / "face-0001.pts").write_text("1 1\n20 2\n1 30\n40 40\n9 9\n")
     (bad / "face-0002.jpg").write_text("no image")
     file = tmp_path / "m.pliant"
-    done = run("train", folder, bad, "-o", file, *SMALL, ok=False)
-    assert "2 problems were found in 26 samples" in done.stderr
-    assert "face-0001.jpg: has 5 landmarks, where most have 68" in done.stderr
-    assert "face-0002.jpg: this is not an image of a known format" in done.stderr
+    said = command("train", folder, bad, "-o", file, *SMALL, code=1)
+    assert "2 problems were found in 16 samples" in said.err
+    assert "face-0001.jpg: has 5 landmarks, where most have 68" in said.err
+    assert "face-0002.jpg: this is not an image of a known format" in said.err
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
-    done = run("train", folder, bad, "-o", file, *SMALL, "--skip-invalid")
-    assert "2 of 26 samples were left out" in done.stderr
+    said = command("train", folder, bad, "-o", file, *SMALL, "--skip-invalid", "--no-confidence")
+    assert "2 of 16 samples were left out" in said.err
     assert file.exists()
 
 
@@ -90,18 +90,25 @@ def test_problems_are_listed_and_no_file_is_left(folder, tmp_path):
         (("inspect", "{folder}/face-0001.jpg"), "not a pliant model"),
     ],
 )
-def test_mistakes_get_one_sentence(folder, tmp_path, monkeypatch, arguments, sentence):
+def test_mistakes_get_one_sentence(folder, command, tmp_path, monkeypatch, arguments, sentence):
     monkeypatch.chdir(tmp_path)
-    done = run(*(str(argument).format(folder=folder) for argument in arguments), ok=False)
-    assert done.stderr.startswith("error: ")
-    assert sentence in done.stderr
+    said = command(*(str(argument).format(folder=folder) for argument in arguments), code=None)
+    assert said.code != 0
+    assert said.err.startswith("error: ")
+    assert sentence in said.err
     assert list(tmp_path.iterdir()) == []
 
 
-def test_own_triangles(folder, tmp_path):
+def test_a_mistake_ends_the_process_with_a_sentence_and_a_code(tmp_path):
+    done = run("train", tmp_path / "nowhere", ok=False)
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_own_triangles(folder, command, tmp_path):
     (tmp_path / "mesh.txt").write_text("0 1 2\n2 3 1000\n")
-    done = run("train", folder, "-o", tmp_path / "m.pliant", "--triangles", tmp_path / "mesh.txt", ok=False)
-    assert "triangle 1 names landmarks 2, 3, 1000" in done.stderr
+    said = command("train", folder, "-o", tmp_path / "m.pliant", "--triangles", tmp_path / "mesh.txt", code=1)
+    assert "triangle 1 names landmarks 2, 3, 1000" in said.err
 
 
 @pytest.mark.parametrize(("option", "wanted"), [("--pairs", "two"), ("--triangles", "three")])
@@ -141,20 +148,21 @@ double(1), triple(1), double(1)
     assert done.stderr.count("compiling for this machine") == 1
 
 
-def test_mirrored_and_completed(folder, tmp_path):
+def test_mirrored_and_completed(folder, command, tmp_path):
     (tmp_path / "pairs.txt").write_text("0 16\n1,15\n")
     file, incomplete = tmp_path / "m.pliant", tmp_path / "incomplete"
     write_faces(incomplete, 1, seed=5, image_size=96)
     lines = (incomplete / "face-0000.pts").read_text().splitlines()
     (incomplete / "face-0000.pts").write_text("\n".join([*lines[:10], "nan nan", *lines[11:]]))
-    done = run("train", folder, incomplete, "-o", file, *SMALL, ok=False)
-    assert "face-0000.jpg: landmarks 7 are missing; training with --missing complete" in done.stderr
-    pairs = ("--pairs", tmp_path / "pairs.txt")
-    run("train", folder, incomplete, "-o", file, *SMALL, *pairs, "--missing", "complete")
+    said = command("train", folder, incomplete, "-o", file, *SMALL, code=1)
+    assert "face-0000.jpg: landmarks 7 are missing; training with --missing complete" in said.err
+    options = ("--pairs", tmp_path / "pairs.txt", "--missing", "complete", "--no-confidence")
+    command("train", folder, incomplete, "-o", file, *SMALL, *options)
     provenance = pliant.load(file).provenance
-    assert [provenance[key] for key in ("samples", "mirrored", "completed_landmarks")] == [23, 23, 1]
-    done = run("train", folder, "-o", file, "--missing", "ignore", ok=False)
-    assert "--missing ignore: it must be refuse or complete" in done.stderr
+    assert [provenance[key] for key in ("samples", "mirrored", "completed_landmarks")] == [13, 13, 1]
+    said = command("train", folder, "-o", file, "--missing", "ignore", code=None)
+    assert said.code != 0
+    assert "--missing ignore: it must be refuse or complete" in said.err
 
 
 COMMANDS = (

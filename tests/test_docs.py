@@ -67,6 +67,12 @@ def world(tmp_path_factory, model):
     return root
 
 
+@pytest.fixture(autouse=True)
+def small_by_default(monkeypatch):
+    """Models of which no size is given have all their levels at half the usual size: images here are no larger."""
+    monkeypatch.setattr("pliant.settings.presets._SIZE", 72.0)
+
+
 @pytest.fixture
 def names(world, model):
     """What snippets take for granted, having been told elsewhere on their page."""

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -332,24 +333,30 @@ class TestRows:
         assert rows.read_points(tmp_path, self.written(tmp_path, FAILED)) == {}
 
 
+@pytest.fixture(scope="module")
+def whole(face_folders, tmp_path_factory):
+    """The folder of a run that was not disturbed. Tests read it; who goes on with it takes a copy."""
+    folder = tmp_path_factory.mktemp("whole")
+    conduct(folder, {"algorithms": TestRuns().settings(face_folders)}, jobs=1, progress=False)
+    return folder
+
+
 class TestRuns:
     names = ("po-inv-gn", "ssd-asy-gn-sch")
 
     def settings(self, face_folders, **changes):
         return small(algorithms.Settings, face_folders, algorithms=self.names, **changes)
 
-    def test_the_same_seed_gives_the_same_rows(self, face_folders, tmp_path):
-        for name, jobs in (("a", 1), ("b", 2)):
-            conduct(tmp_path / name, {"algorithms": self.settings(face_folders)}, jobs=jobs, progress=False)
-        first = table_of(tmp_path / "a")
+    def test_the_same_seed_gives_the_same_rows(self, face_folders, whole, tmp_path):
+        conduct(tmp_path / "b", {"algorithms": self.settings(face_folders)}, jobs=2, progress=False)
+        first = table_of(whole)
         assert first == table_of(tmp_path / "b")
         assert len(first) == 2 * 2 * 7
         conduct(tmp_path / "c", {"algorithms": self.settings(face_folders, seed=1)}, progress=False)
         assert first != table_of(tmp_path / "c")
 
-    def test_rows_say_how_a_fit_went(self, face_folders, tmp_path):
-        conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
-        for row in table_of(tmp_path):
+    def test_rows_say_how_a_fit_went(self, whole):
+        for row in table_of(whole):
             assert [len(level) for level in row["costs"]] == [len(level) for level in row["errors"]]
             assert len(row["costs"][0]) <= 4
             assert len(row["distances"]) == len(row["x"]) == len(row["y"]) == 68
@@ -361,8 +368,7 @@ class TestRuns:
             assert row["test"].endswith("/test")
             assert row["status"]
 
-    def test_a_stopped_run_goes_on(self, face_folders, tmp_path, monkeypatch):
-        conduct(tmp_path / "whole", {"algorithms": self.settings(face_folders)}, progress=False)
+    def test_a_stopped_run_goes_on(self, face_folders, whole, tmp_path, monkeypatch):
         write, written = rows.write_rows, []
 
         def stop_after_three(path, *some):
@@ -379,7 +385,7 @@ class TestRuns:
         before = {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
         monkeypatch.setattr(rows, "write_rows", write)
         conduct(tmp_path / "cut", {"algorithms": self.settings(face_folders)}, progress=False)
-        assert table_of(tmp_path / "cut") == table_of(tmp_path / "whole")
+        assert table_of(tmp_path / "cut") == table_of(whole)
         assert before == {name: (tmp_path / "cut" / "rows" / name).stat().st_mtime_ns for name in written}
 
     def test_a_plan_of_an_older_version_is_a_sentence(self, tmp_path):
@@ -388,8 +394,10 @@ class TestRuns:
         with pytest.raises(ValueError, match=r"algorithms.json: this experiment is of an older version"):
             draw(tmp_path)
 
-    def test_what_is_there_is_neither_trained_nor_fitted_again(self, face_folders, tmp_path, monkeypatch):
-        conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
+    def test_what_is_there_is_neither_trained_nor_fitted_again(
+        self, face_folders, whole, tmp_path, monkeypatch
+    ):
+        tmp_path = shutil.copytree(whole, tmp_path / "again")
         monkeypatch.setattr(running, "train_model", None)
         conduct(tmp_path, {"algorithms": self.settings(face_folders)}, progress=False)
         # Another experiment has these fits in common with the first.
@@ -433,12 +441,11 @@ class TestRuns:
         assert Counter(tested).most_common(1)[0][1] == 1
         assert len(tested) == 14
 
-    def test_fewer_images_are_taken_evenly_and_keep_their_starts(self, face_folders, tmp_path):
-        conduct(tmp_path / "all", {"algorithms": self.settings(face_folders)}, progress=False)
+    def test_fewer_images_are_taken_evenly_and_keep_their_starts(self, face_folders, whole, tmp_path):
         conduct(tmp_path / "few", {"algorithms": self.settings(face_folders, most_test=3)}, progress=False)
         few = [row for row in table_of(tmp_path / "few") if row["algorithm"] == "po-inv-gn"]
         assert {row["number"] for row in few} == {0, 3, 6}
-        starts = {(row["number"], row["start"]): row["start_error"] for row in table_of(tmp_path / "all")}
+        starts = {(row["number"], row["start"]): row["start_error"] for row in table_of(whole)}
         assert all(starts[row["number"], row["start"]] == row["start_error"] for row in few)
 
     def test_sets_that_do_not_fit_together_are_a_sentence(self, face_folders, tmp_path, dataset):

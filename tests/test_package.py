@@ -16,9 +16,10 @@ SOURCE = Path(pliant.__file__).parent
 # the values that a model holds are below it, and what needs fits is above them.
 LAYERS = [
     {"cli", "__main__"},
+    {"studio"},
     {"experiments"},
     {"report", "bulk"},
-    {"synthetic", "evaluation", "records", "tracking", "table", "training"},
+    {"synthetic", "evaluation", "records", "tracking", "table", "training", "quick"},
     {"trust.calibration"},
     {"tuning"},
     {"batch"},

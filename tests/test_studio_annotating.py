@@ -111,6 +111,9 @@ def test_the_template_is_the_mean_of_what_is_there(client: TestClient) -> None:
 def test_next_is_what_is_not_finished(client: TestClient) -> None:
     assert client.get("/api/next?order=list&after=1").json()["index"] == 2
     assert client.get("/api/next?order=list&after=2").json()["index"] == 1
+    assert client.get("/api/next?order=list&after=2&skipped=1").json()["index"] == 2
+    assert client.get("/api/next?order=list&after=0&skipped=2,1").json()["index"] == 1
+    assert client.get("/api/next?skipped=all").status_code == 400
     for index in (1, 2):
         change(client, index, marks={"0": [3, 4, 2]}, finished=True)
     assert client.get("/api/next?order=list").status_code == 204

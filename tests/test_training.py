@@ -274,6 +274,7 @@ def test_a_mean_shape_without_pixels_is_refused(dataset, settings, sentence):
         train(dataset, **settings, confidence=False)
 
 
+@pytest.mark.usefixtures("filters_learned_anew")
 @pytest.mark.parametrize("mirror", [False, True])
 def test_every_image_is_decoded_once(face_folders, monkeypatch, mirror):
     """To check it, to find the object in it, for the vectors of the model, and for those that calibrate it."""
@@ -292,6 +293,7 @@ def test_every_image_is_decoded_once(face_folders, monkeypatch, mirror):
     assert len(names) == 14
 
 
+@pytest.mark.usefixtures("filters_learned_anew")
 def test_images_that_do_not_fit_into_memory_are_read_again(face_folders, monkeypatch):
     from pliant.data import images
 

@@ -59,24 +59,37 @@ def studio(start_studio: Callable[..., Studio], tmp_path_factory: pytest.TempPat
     return start_studio(draw_collection(tmp_path_factory.mktemp("collection") / "kites"))
 
 
+@pytest.fixture(scope="module")
+def profile(chromium: Any) -> Iterator[Any]:
+    """A browser profile for a module: pages after the first have its scripts in the cache."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(15000)
+    yield context
+    context.close()
+
+
 @pytest.fixture
-def new_page(chromium: Any) -> Iterator[Callable[..., Any]]:
-    """Open pages, each in a browser profile of its own unless it is given; no script of a page may fail."""
-    contexts: list[Any] = []
+def new_page(chromium: Any, profile: Any) -> Iterator[Callable[..., Any]]:
+    """Open pages, which are closed with the test: in a profile of their own if they have options.
+
+    No script of a page may fail.
+    """
+    opened: list[Any] = []
     errors: list[str] = []
 
-    def new(address: str = "", context: Any = None, **options: Any) -> Any:
-        if context is None:
+    def new(address: str = "", **options: Any) -> Any:
+        context = profile
+        if options:
             context = chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **options})
-            context.set_default_timeout(8000)
-            contexts.append(context)
+            context.set_default_timeout(15000)
         page = context.new_page()
+        opened.append(context if options else page)
         page.on("pageerror", lambda error: errors.append(str(error)))
         if address:
             page.goto(address)
         return page
 
     yield new
-    for context in contexts:
-        context.close()
+    for one in opened:
+        one.close()
     assert not errors, errors

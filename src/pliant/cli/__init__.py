@@ -35,7 +35,20 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, fit, track, evaluate, experiment, inspect, convert, check, studio, synthetic, version):
+for command in (
+    demo,
+    train,
+    fit,
+    track,
+    evaluate,
+    experiment,
+    inspect,
+    convert,
+    check,
+    studio,
+    synthetic,
+    version,
+):
     # A docstring breaks its lines for the source; a terminal breaks them for itself.
     paragraphs = (command.__doc__ or "").split("\n\n")
     app.command(

@@ -37,6 +37,13 @@ def check(
             help="Checks to leave out: facing, order, shape, size, rotation, names, blank, duplicate, turned."
         ),
     ] = "",
+    against: Annotated[
+        str,
+        typer.Option(
+            help="Compare with another annotation of the same images instead: by somebody else, or by the same "
+            "person again."
+        ),
+    ] = "",
     format: From = "",
     images: Images = None,
     jobs: Jobs = None,
@@ -49,11 +56,15 @@ def check(
 
     Problems make a sample unusable: an image that cannot be read,
     landmarks outside the image. Suspects are valid samples that a person
-    should look at: landmarks where the other samples do not have them, left
-    and right swapped, an object far larger than the rest, turned another way
-    or mirrored, an image that is blank or the same as another. Landmarks that fit the
-    images better when turned over are pointed out too. The exit code is 0 if
-    there are neither, and 3 otherwise.
+    should look at: landmarks that are swapped, out of order, shifted or
+    mistyped, left and right swapped, an object far larger than the rest,
+    turned another way or mirrored, an image that is blank or the same as
+    another. Landmarks that fit the images better when turned over are pointed
+    out too. The exit code is 0 if there are neither, and 3 otherwise.
+
+    With --against, two annotations of the same images are compared: how far
+    apart they are for each landmark, and how much of all variation in shape
+    is the annotators' and not the objects' (a Procrustes analysis of variance).
     """
     import json
 
@@ -64,6 +75,9 @@ def check(
         say_settings(context)
     if draw is not None and not draw.parent.is_dir():
         raise ValueError(f"{draw}: the folder {draw.parent} does not exist.")
+    if against:
+        _compare(sources, against, images, format, quiet, as_json)
+        return
     left_out = [name.strip() for name in skip.split(",") if name.strip()]
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     found = check_dataset(dataset, left_out, jobs, False if quiet or as_json else None)
@@ -76,6 +90,23 @@ def check(
             say(drawn)
     if not found.clean:
         raise typer.Exit(INCOMPLETE)
+
+
+def _compare(
+    sources: list[str], against: str, images: str | None, format: str, quiet: bool, as_json: bool
+) -> None:
+    import json
+
+    import pliant
+    from pliant.cli.against import agreement_table, print_agreement
+    from pliant.data.agreement import compare_datasets
+
+    first = pliant.load_dataset(*sources, images=images, format=format)
+    found = compare_datasets(first, pliant.load_dataset(against, images=images, format=format))
+    if as_json:
+        say(json.dumps(agreement_table(found), indent=2))
+    elif not quiet:
+        print_agreement(found)
 
 
 def _draw(file: Path, usable: Dataset, suspects: Sequence[Suspect]) -> str:
@@ -151,8 +182,14 @@ def _row(suspect: Suspect) -> dict[str, Any]:
     return {
         "sample": suspect.name,
         "check": suspect.check,
+        "kind": suspect.kind,
         "reason": suspect.reason,
         "severity": round(suspect.severity, 3),
         "landmarks": list(suspect.landmarks),
         "other": suspect.other,
+        "mend": None if suspect.mend is None else [_place(place) for place in suspect.mend.tolist()],
     }
+
+
+def _place(place: list[float]) -> list[float] | None:
+    return None if place[0] != place[0] else [round(number, 3) for number in place]

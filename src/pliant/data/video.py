@@ -39,7 +39,7 @@ class Video:
         return iter(self.files) if self.files else self._decoded()
 
     def _decoded(self) -> Iterator[Image]:
-        capture = _opened(self.name)
+        capture = open_video(self.name)
         try:
             number = 0
             while capture.grab():
@@ -92,7 +92,7 @@ def read_video(path: Path | str, every: int = 1) -> Video:
         return Video(str(path), len(files), RATE / every, every, tuple(files))
     import cv2
 
-    capture = _opened(str(path))
+    capture = open_video(str(path))
     count, rate = capture.get(cv2.CAP_PROP_FRAME_COUNT), capture.get(cv2.CAP_PROP_FPS)
     begun = capture.grab()
     capture.release()
@@ -102,7 +102,8 @@ def read_video(path: Path | str, every: int = 1) -> Video:
     return Video(str(path), known, (rate if 0 < rate < 1e5 else RATE) / every, every)
 
 
-def _opened(path: str) -> Any:
+def open_video(path: str) -> Any:
+    """A video as OpenCV has it; a ValueError if it cannot read it."""
     # What FFmpeg has to say about a damaged file is said by us, once. It reads this when it is loaded.
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     import cv2

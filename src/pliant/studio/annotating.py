@@ -18,7 +18,7 @@ from pliant.studio.exporting import export
 from pliant.studio.landmarks import Curve
 from pliant.studio.marks import Change, Scale
 from pliant.studio.pictures import picture_of
-from pliant.studio.wire import to_json
+from pliant.studio.wire import from_text, to_json
 
 endpoints = Endpoints("annotate")
 
@@ -185,12 +185,15 @@ def images(
 ) -> Listing:
     """A part of the list of images."""
     collection = studio.collection
-    done = collection.done
+    done, begun = collection.done, collection.begun
     wanted = {"all": np.ones_like(done), "todo": ~done, "done": done}[show]
     chosen = np.flatnonzero(wanted)
     first = max(first, 0)
     part = chosen[first : first + min(max(count, 0), _MOST_LISTED)].tolist()
-    listed = [Listed(index, collection.entries[index].key, _state(studio, index)) for index in part]
+    listed = [
+        Listed(index, collection.entries[index].key, _state(bool(begun[index]), bool(done[index])))
+        for index in part
+    ]
     return Listing(len(chosen), listed)
 
 
@@ -301,9 +304,12 @@ def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False)
 
 
 @endpoints.get("/api/next")
-def next_image(studio: Studio, after: int = -1, order: Literal["model", "list"] = "model") -> Next | None:
-    """Which image to do next, and why; nothing if all are finished."""
-    found = studio.next_image(after, order)
+def next_image(
+    studio: Studio, after: int = -1, order: Literal["model", "list"] = "model", skipped: str = ""
+) -> Next | None:
+    """Which image to do next, and why; those that were skipped (2,7,9) come last. Nothing if all are finished."""
+    passed = {from_text(int, number, "skipped") for number in skipped.split(",") if number}
+    found = studio.next_image(after, order, passed)
     return None if found is None else Next(*found)
 
 
@@ -331,7 +337,7 @@ def _proposed(found: Proposal | None) -> Proposed | None:
     )
 
 
-def _state(studio: Studio, index: int) -> Literal["untouched", "begun", "finished"]:
-    if studio.collection.done[index]:
+def _state(begun: bool, done: bool) -> Literal["untouched", "begun", "finished"]:
+    if done:
         return "finished"
-    return "begun" if studio.collection.begun[index] else "untouched"
+    return "begun" if begun else "untouched"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -38,6 +38,19 @@ class KnownModel:
     landmarks: int
     samples: int
     number: int
+
+
+class _Sources(Sequence[Path]):
+    """Where images are, made when it is asked for: of a hundred thousand, few are."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        return self._entries[index].source
 
 
 @dataclass(eq=False)
@@ -177,19 +190,20 @@ class Studio:
         centred = mean - mean.mean(axis=0)
         return np.asarray(centred / shape_size(centred), dtype=np.float64)
 
-    def next_image(self, after: int, order: Literal["model", "list"]) -> tuple[int, str] | None:
+    def next_image(
+        self, after: int, order: Literal["model", "list"], skipped: Container[int] = ()
+    ) -> tuple[int, str] | None:
         """The image to do next, and why: what the apprentice wants to see, or the next of the list."""
         done = self.collection.done
         if order == "model":
-            sources = [entry.source for entry in self.collection.entries]
-            wanted = self.apprentice.wanted(sources, np.flatnonzero(done).tolist())
-            if wanted is not None:
-                return wanted.index, wanted.reason
-        todo = np.flatnonzero(~done)
-        if not len(todo):
-            return None
-        later = todo[todo > after]
-        return int((later if len(later) else todo)[0]), "the next image of the list that is not finished."
+            wanted = self.apprentice.rank(_Sources(self.collection.entries), np.flatnonzero(done).tolist())
+            for one in wanted:
+                if one.index not in skipped:
+                    return one.index, one.reason
+        todo = np.flatnonzero(~done).tolist()
+        # What comes after the image that is open first, then from the beginning, and what was skipped last.
+        turn = sorted(todo, key=lambda index: (index in skipped, index <= after, index))
+        return (turn[0], "the next image of the list that is not finished.") if turn else None
 
     def _hear(self, event: dict[str, Any]) -> None:
         """What the apprentice says goes to the pages."""

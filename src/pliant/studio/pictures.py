@@ -11,9 +11,12 @@ from PIL import Image as PIL
 from starlette.responses import FileResponse, Response
 
 from pliant.arrays import Image
-from pliant.data.images import ImageError, read_image
+from pliant.data.images import ImageError, image_size, read_image
 
 _SHOWN_BY_BROWSERS = {"JPEG": "image/jpeg", "PNG": "image/png", "WEBP": "image/webp"}
+
+LARGEST_PIXELS = 50_000_000
+"""Pixels of an image that somebody sends: a small file may hold a picture that no memory does."""
 
 _HEADERS = {"Cache-Control": "private, max-age=60"}
 
@@ -36,6 +39,12 @@ def uploaded(content: bytes, name: str) -> Image:
         passing.write(content)
         passing.flush()
         try:
+            width, height = image_size(Path(passing.name))
+            if width * height > LARGEST_PIXELS:
+                raise ImageError(
+                    f"{passing.name}: {width} x {height} pixels are more than the {LARGEST_PIXELS // 10**6} "
+                    "million that are taken here: shrink the image, or cut out the part with the object."
+                )
             return read_image(Path(passing.name))
         except ImageError as error:
             raise ImageError(str(error).replace(passing.name, name or "the image")) from None

@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from pliant.studio import annotating, training, working
+from pliant.studio import agreeing, annotating, checking, exploring, fits, results, training, working
 from pliant.studio.desk import Studio
 from pliant.studio.endpoints import Endpoint, as_route, openapi, told
 from pliant.studio.safety import LOOPBACK, Doorkeeper
@@ -30,7 +30,16 @@ PAGES = {
     "results": "Results",
 }
 
-_PARTS = (annotating.endpoints, training.endpoints, working.endpoints)
+_PARTS = (
+    annotating.endpoints,
+    checking.endpoints,
+    agreeing.endpoints,
+    exploring.endpoints,
+    fits.endpoints,
+    results.endpoints,
+    training.endpoints,
+    working.endpoints,
+)
 
 
 def endpoints() -> list[Endpoint]:

@@ -1,11 +1,11 @@
 // The page Annotate: puts its parts together.
 
-import { get, on } from "./api.js";
+import { client, get, on } from "./api.js";
 import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
 import { certainty, drawOverlay, drawPicture, readColours } from "./drawing.js";
-import { change, copyPrevious, refit, select, setState, startFromTemplate, undo } from "./editing.js";
+import { change, copyPrevious, flipDraft, refit, select, setState, startFromTemplate, undo } from "./editing.js";
 import { ImageList } from "./image-list.js";
 import { listenToKeys } from "./keys.js";
 import { LandmarkList } from "./landmark-list.js";
@@ -48,6 +48,8 @@ const pointers = listenToPointers(desk, overlay, {
 });
 // Before the outbox hears of it: what is being dragged goes with the rest.
 addEventListener("pagehide", () => pointers.release(), { capture: true });
+// A page that the browser had put aside has missed what happened meanwhile.
+addEventListener("pageshow", (event) => event.persisted && location.reload());
 addEventListener("beforeunload", (event) => {
   if (desk.outbox?.away && desk.outbox.waiting) event.preventDefault();
 });
@@ -200,10 +202,11 @@ const actions = {
   finish: () => (desk.project.names.length ? opening.finish() : askObject(desk.project)),
   skip: () => opening.skip(),
   next: () => opening.goOn(),
-  undo: () => undo(desk),
-  redo: () => undo(desk, "redo"),
+  undo: () => undo(desk).then(() => desk.marks && opening.propose()),
+  redo: () => undo(desk, "redo").then(() => desk.marks && opening.propose()),
   template: () => startFromTemplate(desk),
   copy: () => copyPrevious(desk),
+  flip: () => flipDraft(desk),
   refit: () => refit(desk, desk.marks?.draft?.source === "model"),
   barDrawn: (bar) => askScale(bar, desk.marks.scale),
 };
@@ -229,7 +232,8 @@ for (const button of document.querySelectorAll("[data-state]")) button.addEventL
 find(".desk").addEventListener("click", (event) => {
   if (event.detail > 0 && event.target.closest(".bar button, .states button, #landmark-list")) overlay.focus({ preventScroll: true });
 });
-find("#order").addEventListener("change", (event) => (opening.order = event.target.value));
+find("#order").value = desk.options.order;
+find("#order").addEventListener("change", (event) => desk.setOption("order", event.target.value));
 find("#show").addEventListener("change", (event) => images.setShow(event.target.value));
 find("#number").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
@@ -248,16 +252,17 @@ for (const [tab, panel] of [["#tab-images", "#images-panel"], ["#tab-landmarks",
 
 // ----- what the server tells
 
-on("changed", ({ index, revision }) => {
+on("changed", ({ index, revision, client: from }) => {
+  if (index === desk.image?.index) opening.reload(revision);
+  if (from === client) return;
   images.refresh();
-  if (index === desk.image?.index && revision !== desk.image.revision) opening.reload();
   loadProgress();
 });
 on("model", ({ number, samples }) => {
   const first = !desk.project.model;
   desk.project.model = { ...desk.project.model, number, samples };
   if (first) say(`The model has learned from ${samples} images: it proposes points from now on.`, "good");
-  if (desk.marks && !desk.marks.draft && !desk.marks.placed) opening.propose();
+  opening.proposeAgain();
   desk.changed();
 });
 on("object", loadObject);
@@ -320,7 +325,8 @@ async function start() {
   desk.outbox.addEventListener("state", showSaving);
   desk.outbox.addEventListener("acknowledged", ({ detail }) => {
     opening.take(detail);
-    images.setState(detail.index, detail.finished ? "finished" : detail.states.some((state) => state >= 0) ? "begun" : "untouched");
+    const state = detail.finished ? "finished" : detail.states.some((one) => one >= 0) ? "begun" : "untouched";
+    if (images.setState(detail.index, state)) loadProgress();
   });
   showSaving();
   desk.outbox.run();

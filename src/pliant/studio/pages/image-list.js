@@ -8,6 +8,7 @@ const ROW = 28;
 const PART = 200;
 const PARTS_KEPT = 40;
 const REST = 40;
+const TAIL = 10;
 
 const WORDS = { untouched: "not begun", begun: "begun", finished: "finished" };
 
@@ -61,12 +62,14 @@ export class ImageList {
     this.draw();
   }
 
+  // Shows the state of an image; true if it was another.
   setState(index, state) {
-    for (const part of this.parts.values()) {
-      const entry = part.find((one) => one.index === index);
-      if (entry) entry.state = state;
-    }
-    this.draw();
+    const entry = [...this.parts.values()].flat().find((one) => one.index === index);
+    if (!entry || entry.state === state) return false;
+    entry.state = state;
+    if (this.show === "all") this.draw();
+    else this.refresh();
+    return true;
   }
 
   positionOf(index) {
@@ -155,11 +158,12 @@ export class ImageList {
   newRow() {
     const dot = element("span", { class: "dot" });
     const number = element("span", { class: "number" });
-    const name = element("span", { class: "name" });
+    const [head, tail] = [element("span", { class: "head" }), element("span")];
+    const name = element("span", { class: "name" }, head, tail);
     const word = element("span", { class: "visually-hidden" });
     const node = element("div", { role: "option", class: "list-row", id: `image-row-${this.rows.length}` }, dot, number, name, word);
     this.spacer.append(node);
-    return { node, dot, number, name, word, position: -1 };
+    return { node, dot, number, head, tail, word, position: -1 };
   }
 
   // Fills a row; true if its image is not known yet.
@@ -173,7 +177,10 @@ export class ImageList {
     row.node.classList.toggle("focused", position === this.focused);
     row.dot.className = `dot ${entry?.state ?? "unknown"}`;
     row.number.textContent = (entry ? entry.index : position) + 1;
-    row.name.textContent = entry?.name ?? "…";
+    // Names differ at their ends more often than at their beginnings: the middle is what may be left out.
+    const name = entry?.name ?? "…";
+    row.head.textContent = name.slice(0, -TAIL);
+    row.tail.textContent = name.slice(-TAIL);
     row.node.title = entry?.name ?? "";
     row.word.textContent = entry ? `, ${WORDS[entry.state]}` : "";
     return !entry;

@@ -15,11 +15,13 @@ export class LandmarkList {
   }
 
   setNames(names) {
+    // Beside names that are numbers, another number would only confuse.
+    const numbered = names.some((name) => !/^\d+$/.test(name));
     this.rows = names.map((name, landmark) => {
       const dot = element("span", { class: "dot unseen" });
       const words = element("span", { class: "words" });
       const number = element("span", { class: "number" }, String(landmark + 1));
-      const node = element("li", { role: "option", id: `landmark-${landmark}`, class: "list-row", "aria-selected": "false" }, dot, number, element("span", { class: "name", title: name }, name), words);
+      const node = element("li", { role: "option", id: `landmark-${landmark}`, class: "list-row", "aria-selected": "false" }, dot, numbered ? number : null, element("span", { class: "name", title: name }, name), words);
       return { node, dot, words, shown: "" };
     });
     this.list.replaceChildren(...this.rows.map(({ node }) => node));

@@ -8,11 +8,13 @@ import { say, trying } from "./shell.js";
 // Larger pictures are made smaller by the server; points are in pixels of the full size all the same.
 const MOST_PIXELS = 80e6;
 
+// An address has only so much room.
+const MOST_SKIPPED = 500;
+
 export class Opening {
   constructor(desk, { opened }) {
     this.desk = desk;
     this.opened = opened;
-    this.order = "model";
     this.count = 0;
     this.skipped = new Set();
     this.ahead = null; // { index, promise of a picture }
@@ -73,16 +75,17 @@ export class Opening {
   async propose(turn = this.count) {
     const { desk } = this;
     const { marks, image } = desk;
+    const { draft: before } = marks;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
     if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
     let proposal = await get(`/api/images/${image.index}/proposal`).catch(() => null);
-    if (!proposal || turn !== this.count || marks.draft) return undefined;
+    if (!proposal || turn !== this.count || marks.draft !== before) return undefined;
     if (marks.placed) {
       // What a person has placed already tells the model more.
       const points = proposal.points.map((point, landmark) => marks.points[landmark] ?? point);
       proposal = await send("POST", `/api/images/${image.index}/refit`, { points, fixed: marks.fixed }).catch(() => proposal);
-      if (turn !== this.count || marks.draft) return undefined;
+      if (turn !== this.count || marks.draft !== before) return undefined;
     }
     setDraft(desk, { ...proposal, source: "model" });
     const sure = proposal.reason || `The model proposes ${marks.drafts.length} points.`;
@@ -90,20 +93,26 @@ export class Opening {
     return undefined;
   }
 
+  // A better model has something to say of an image that nobody has begun with; hands that work are not disturbed.
+  proposeAgain() {
+    const { marks, selection, gesture } = this.desk;
+    const draft = marks?.draft?.source ?? "model";
+    if (marks && draft === "model" && !marks.placed && !selection.size && !gesture) this.propose();
+  }
+
   next() {
     const after = this.desk.image?.index ?? -1;
-    return get(`/api/next?after=${after}&order=${this.order}`);
+    const skipped = [...this.skipped].slice(-MOST_SKIPPED).join(",");
+    return get(`/api/next?after=${after}&order=${this.desk.options.order}&skipped=${skipped}`);
   }
 
   // Goes to the image that is next; one that was skipped in this session comes back only when no other is left.
   async goOn() {
     await trying(async () => {
-      let next = await this.next();
-      for (let tries = 0; next && this.skipped.has(next.index) && tries < 50; tries++) {
-        next = (await get(`/api/next?after=${next.index}&order=list`)) ?? next;
-      }
-      if (next && next.index !== this.desk.image?.index) await this.open(next.index, { reason: next.reason });
-      else say("All images are finished.", "good");
+      const next = await this.next();
+      if (!next) say("All images are finished.", "good");
+      else if (next.index === this.desk.image?.index) say("This is the only image that is left.");
+      else await this.open(next.index, { reason: next.reason });
     });
   }
 
@@ -116,7 +125,8 @@ export class Opening {
   async finish() {
     const { desk } = this;
     const { marks, image } = desk;
-    if (!desk.canEdit) return desk.image ? this.goOn() : undefined;
+    if (!marks) return undefined;
+    if (!desk.canEdit || (marks.finished && !marks.drafts.length)) return this.goOn();
     const missing = marks.missing;
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
@@ -134,12 +144,13 @@ export class Opening {
     return undefined;
   }
 
-  // Another page, or an undo, has changed the open image.
-  async reload() {
+  // Takes what another page has made of the open image; one's own changes are known once they are confirmed.
+  async reload(revision = Infinity) {
     const { desk } = this;
     if (!desk.image) return;
     const { index } = desk.image;
     await desk.outbox.settled();
+    if (desk.image?.index === index && desk.image.revision >= revision) return;
     const image = await get(`/api/images/${index}`).catch(() => null);
     if (!image || desk.image?.index !== index || image.revision === desk.image.revision) return;
     this.take(image);

@@ -1,0 +1,151 @@
+"""Two annotators: known differences are measured, and variances that were put in come out of the analysis."""
+
+import json
+
+import numpy as np
+import pytest
+
+from pliant.data.agreement import compare, compare_datasets, match_names
+from pliant.data.dataset import dataset_from_arrays
+from pliant.data.formats import write_landmarks
+from pliant.data.loading import load_dataset
+from pliant.shape import generalised_procrustes
+from pliant.shape.variance import procrustes_variance
+from pliant.synthetic import faces, write_faces
+
+MEAN = np.array([(0.0, 0), (100, 10), (90, 80), (40, 110), (-20, 70), (35, 45), (60, 20)])
+
+
+def shapes_with(rng, objects, own, error, repeats=2):
+    """Shapes `(repeats, objects, v, 2)`: objects differ from the mean by `own`, annotations by `error`."""
+    truth = MEAN + rng.normal(0, own, (objects, *MEAN.shape))
+    return truth + rng.normal(0, error, (repeats, objects, *MEAN.shape))
+
+
+@pytest.mark.parametrize(("own", "error"), [(3.0, 0.5), (2.0, 2.0), (0.5, 2.0)])
+def test_variances_that_were_put_in_come_out(own, error):
+    table = procrustes_variance(shapes_with(np.random.default_rng(1), 300, own, error))
+    assert table.repeatability == pytest.approx(own**2 / (own**2 + error**2), abs=0.03)
+    assert table.annotator_share == pytest.approx(1 - table.repeatability)
+    expected = (2 * own**2 + error**2) / error**2
+    assert table.objects.ratio == pytest.approx(expected, rel=0.1)
+
+
+def test_sums_of_squares_by_hand():
+    """Two objects, annotated twice: every sum written out from the aligned shapes."""
+    rng = np.random.default_rng(2)
+    shapes = shapes_with(rng, 2, 3.0, 1.0)
+    table = procrustes_variance(shapes)
+    _, aligned = generalised_procrustes(shapes.reshape(4, -1, 2))
+    a1, b1, a2, b2 = aligned.reshape(4, -1) / np.sqrt(len(MEAN))
+    grand = (a1 + b1 + a2 + b2) / 4
+    between = 2 * np.sum(((a1 + a2) / 2 - grand) ** 2) + 2 * np.sum(((b1 + b2) / 2 - grand) ** 2)
+    side = 2 * np.sum(((a1 + b1) / 2 - grand) ** 2) + 2 * np.sum(((a2 + b2) / 2 - grand) ** 2)
+    total = sum(np.sum((one - grand) ** 2) for one in (a1, b1, a2, b2))
+    assert table.objects.squares == pytest.approx(between)
+    assert table.annotators.squares == pytest.approx(side)
+    assert table.rest.squares == pytest.approx(total - between - side)
+    dimension = 2 * len(MEAN) - 4
+    assert [row.freedom for row in (table.objects, table.annotators, table.rest)] == [dimension] * 3
+    within = (side + total - between - side) / (2 * dimension)
+    own = max((between / dimension - within) / 2, 0)
+    assert table.repeatability == pytest.approx(own / (own + within))
+
+
+def test_poses_do_not_count():
+    shapes = shapes_with(np.random.default_rng(3), 20, 3.0, 1.0)
+    turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    moved = shapes.copy()
+    moved[1] = 2.5 * shapes[1] @ turn + (40, -7)
+    assert procrustes_variance(moved).repeatability == pytest.approx(
+        procrustes_variance(shapes).repeatability, abs=1e-6
+    )
+
+
+def test_a_bias_is_found_and_chance_is_not():
+    rng = np.random.default_rng(4)
+    shapes = shapes_with(rng, 40, 3.0, 0.7)
+    found = compare([str(number) for number in range(40)], *shapes)
+    assert found.variance.annotators.chance > 0.05
+    shapes[1, :, 3] += (3.0, 0)
+    found = compare([str(number) for number in range(40)], *shapes)
+    assert found.variance.annotators.chance < 0.01
+    assert found.variance.systematic > 0.02
+    assert "alike in all images" in found.variance.sentence
+    np.testing.assert_allclose(found.bias[3], (3, 0), atol=0.7)
+    assert found.bias_chance[3] < 1e-6 < np.median(found.bias_chance)
+    assert int(np.argmax(found.mean_distance)) == 3
+
+
+def test_mistakes_in_few_images_are_told_from_opinions():
+    shapes = shapes_with(np.random.default_rng(6), 40, 3.0, 0.7)
+    assert procrustes_variance(shapes).half > 8
+    shapes[1, 7] = shapes[1, 7, ::-1]
+    table = procrustes_variance(shapes)
+    assert table.half == 1
+    assert table.repeatability < 0.6 < 0.9 < table.without
+    assert "1 image has half of all disagreement" in table.sentence
+
+
+def test_distances_in_pixels_and_missing_landmarks():
+    first = np.tile(MEAN, (6, 1, 1))
+    second = first.copy()
+    second[:, 2] += (3, 4)
+    second[5, 1] += (0, 60)
+    second[0, 4] = np.nan
+    found = compare(list("abcdef"), first, second)
+    assert found.mean_distance[2] == found.most_distance[2] == 5
+    assert found.mean_distance[0] == 0
+    np.testing.assert_array_equal(found.bias[2], (3, 4))
+    assert found.worst_first[0] == 5
+    assert found.variance.images == 5
+    assert np.isnan(found.distances[0, 4])
+
+
+def test_images_are_known_by_their_names():
+    pairs, one, two = match_names(
+        ["x/a.jpg", "x/b.jpg", "p/c.jpg", "q/c.jpg", "only.png"], ["y/b.jpg", "x/a.jpg", "c.jpg", "z/d.jpg"]
+    )
+    assert pairs == [("x/a.jpg", "x/a.jpg"), ("x/b.jpg", "y/b.jpg")]
+    assert one == ["p/c.jpg", "q/c.jpg", "only.png"]
+    assert two == ["c.jpg", "z/d.jpg"]
+    assert match_names(["a.jpg"], ["b/a.png"])[0] == [("a.jpg", "b/a.png")]
+
+
+def test_other_landmarks_are_refused():
+    made = list(faces(3, seed=1, image_size=64))
+    images = [sample.image() for sample in made]
+    points = [sample.points() for sample in made]
+    one = dataset_from_arrays(images, points)
+    two = dataset_from_arrays(images, [shape[:60] for shape in points])
+    with pytest.raises(ValueError, match="68 landmarks in arrays and 60 in arrays"):
+        compare_datasets(one, two)
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    first, second = tmp_path_factory.mktemp("first"), tmp_path_factory.mktemp("second")
+    write_faces(first, 8, seed=5, image_size=64)
+    write_faces(second, 8, seed=5, image_size=64)
+    rng = np.random.default_rng(0)
+    for sample in load_dataset(first):
+        points = sample.points() + rng.normal(0, 0.3, (68, 2))
+        points[30] += (2, 0)
+        name = sample.name.rsplit("/", 1)[-1].replace(".jpg", ".pts")
+        write_landmarks(second / name, points)
+    return first, second
+
+
+class TestCommand:
+    def test_in_words(self, folders, command):
+        done = command("check", folders[0], "--against", folders[1])
+        assert "8 images" in done.out
+        assert "of the variation in shape is the annotators'" in " ".join(done.out.split())
+
+    def test_as_json(self, folders, command):
+        found = json.loads(command("check", folders[0], "--against", folders[1], "--json").out)
+        assert found["images"] == 8
+        assert max(found["landmarks"], key=lambda row: row["mean"])["landmark"] == 30
+        assert found["landmarks"][30]["bias"][0] == pytest.approx(2, abs=0.5)
+        assert 0 < found["variance"]["repeatability"] < 1
+        assert len(found["by_image"]) == 8
