@@ -5,11 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from pliant.data.agreement import compare, compare_datasets, match_names, procrustes_variance
+from pliant.data.agreement import compare, compare_datasets, match_names
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.shape import generalised_procrustes
+from pliant.shape.variance import procrustes_variance
 from pliant.synthetic import faces, write_faces
 
 MEAN = np.array([(0.0, 0), (100, 10), (90, 80), (40, 110), (-20, 70), (35, 45), (60, 20)])
@@ -82,6 +83,7 @@ def test_mistakes_in_few_images_are_told_from_opinions():
     shapes[1, 7] = shapes[1, 7, ::-1]
     table = procrustes_variance(shapes)
     assert table.half == 1
+    assert table.repeatability < 0.6 < 0.9 < table.without
     assert "1 image has half of all disagreement" in table.sentence
 
 

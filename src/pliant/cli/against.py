@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pliant.terminal import MOST_LINES, console, say
 
 if TYPE_CHECKING:
-    from pliant.data.agreement import Agreement, ShapeVariance, Variation
+    from pliant.data.agreement import Agreement
+    from pliant.shape.variance import ShapeVariance, Variation
 
 
 def print_agreement(found: Agreement) -> None:
@@ -76,6 +77,7 @@ def _variance(table: ShapeVariance) -> dict[str, Any]:
         "systematic_share": _number(table.systematic, 6),
         "images": table.images,
         "images_with_half": table.half,
+        "repeatability_without": None if table.without is None else _number(table.without, 6),
         "sentence": table.sentence,
     }
 

@@ -12,12 +12,13 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.agreement import Agreement, Variation, compare, match_names
+from pliant.data.agreement import Agreement, compare, match_names
 from pliant.data.annotation import Annotation
 from pliant.data.formats import read_annotations
 from pliant.data.images import EXTENSIONS, ImageError, image_size
 from pliant.data.loading import load_dataset
 from pliant.files import real_path
+from pliant.shape.variance import Variation
 from pliant.studio.annotating import as_points
 from pliant.studio.desk import Studio
 from pliant.studio.endpoints import Endpoints, Refused

@@ -5,7 +5,7 @@ import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
 import { certainty, drawOverlay, drawPicture, readColours } from "./drawing.js";
-import { change, copyPrevious, refit, select, setState, startFromTemplate, undo } from "./editing.js";
+import { change, copyPrevious, flipDraft, refit, select, setState, startFromTemplate, undo } from "./editing.js";
 import { ImageList } from "./image-list.js";
 import { listenToKeys } from "./keys.js";
 import { LandmarkList } from "./landmark-list.js";
@@ -206,6 +206,7 @@ const actions = {
   redo: () => undo(desk, "redo").then(() => desk.marks && opening.propose()),
   template: () => startFromTemplate(desk),
   copy: () => copyPrevious(desk),
+  flip: () => flipDraft(desk),
   refit: () => refit(desk, desk.marks?.draft?.source === "model"),
   barDrawn: (bar) => askScale(bar, desk.marks.scale),
 };
@@ -231,7 +232,8 @@ for (const button of document.querySelectorAll("[data-state]")) button.addEventL
 find(".desk").addEventListener("click", (event) => {
   if (event.detail > 0 && event.target.closest(".bar button, .states button, #landmark-list")) overlay.focus({ preventScroll: true });
 });
-find("#order").addEventListener("change", (event) => (opening.order = event.target.value));
+find("#order").value = desk.options.order;
+find("#order").addEventListener("change", (event) => desk.setOption("order", event.target.value));
 find("#show").addEventListener("change", (event) => images.setShow(event.target.value));
 find("#number").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
@@ -260,7 +262,7 @@ on("model", ({ number, samples }) => {
   const first = !desk.project.model;
   desk.project.model = { ...desk.project.model, number, samples };
   if (first) say(`The model has learned from ${samples} images: it proposes points from now on.`, "good");
-  if (desk.marks && !desk.marks.draft && !desk.marks.placed) opening.propose();
+  opening.proposeAgain();
   desk.changed();
 });
 on("object", loadObject);
