@@ -22,8 +22,6 @@ from pliant.data.images import image_size, read_image
 from pliant.data.tables import coordinate_titles
 from pliant.fitting.algorithm import Algorithm
 from pliant.model import Model
-from pliant.plots.painter import encoded as painted_file
-from pliant.plots.painter import paint_overlay
 from pliant.settings import Fitting
 from pliant.settings.declaring import options
 from pliant.starts.detectors import DETECTORS
@@ -172,6 +170,10 @@ def fit_picture(
 def fit_overlay(studio: Studio, id: int, fit: int = 0) -> Response:
     """The whole image with the landmarks of a fit painted into it, as PNG."""
     run = _run(studio, id)
+    # Here, as it takes a second to import, and most studios never draw one.
+    from pliant.plots.painter import encoded as painted_file
+    from pliant.plots.painter import paint_overlay
+
     painted = paint_overlay(run.task.read(), run.find(fit).points)
     return _file(painted_file(painted, ".png"), "image/png", f"{_stem(run)}-overlay.png")
 

@@ -14,6 +14,7 @@ import { objectDialog } from "./object-dialog.js";
 import { Opening } from "./opening.js";
 import { Outbox } from "./outbox.js";
 import { listenToPointers } from "./pointer.js";
+import { listenToExport } from "./export-dialog.js";
 import { scaleDialog } from "./scale-dialog.js";
 import { listenToSettings } from "./settings.js";
 import { say, trying } from "./shell.js";
@@ -25,10 +26,11 @@ const images = new ImageList(find("#image-list"), { open: (index) => open(index)
 const landmarks = new LandmarkList(find("#landmark-list"), {
   choose: (landmark, add) => select(desk, [landmark], { add, reveal: true }),
 });
+listenToExport();
 const askScale = scaleDialog({
   saved: (scale) => {
     change(desk, {}, { scale });
-    desk.tell(`Scale bar of ${scale.length} ${scale.unit} placed`);
+    desk.tell(scale ? `Scale bar of ${scale.length} ${scale.unit} placed` : "Scale bar removed");
     setTool("points");
   },
   left: () => {
