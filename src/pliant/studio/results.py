@@ -289,12 +289,11 @@ def _settings(head: Mapping[str, Any], before: str = "") -> list[tuple[str, str]
         if isinstance(value, dict):
             told += _settings(value, f"{name}: ")
         elif value not in (None, "", [], False):
-            text = (
-                ", ".join(map(str, value))
-                if isinstance(value, list)
-                else "yes"
-                if value is True
-                else str(value)
-            )
-            told.append((f"{before}{str(name).replace('_', ' ')}", readable(text)[:300]))
+            told.append((f"{before}{str(name).replace('_', ' ')}", readable(_in_words(value))[:300]))
     return told
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value))
+    return "yes" if value is True else str(value)

@@ -104,6 +104,8 @@ function showRows() {
     },
     onfail: (error) => say(error.message, "bad"),
   });
+  // As many as before, until it is known: the page does not jump for every change of the order.
+  if (rows?.id === mine.id) mine.total = rows.total;
   rows = mine;
   const names = result.columns.map((column) => column.name);
   if (view === "gallery") gallery.show(result.id, rows, names, { measure: filters.values.measure, label: severalLabels() });
