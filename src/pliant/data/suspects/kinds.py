@@ -13,7 +13,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.suspects.usual import Bools, Judged, judge
-from pliant.data.suspects.wrong import Findings
+from pliant.data.suspects.wrong import LEAST, LEAST_PIXELS, Findings
 from pliant.shape import align, shape_size
 
 Label = Callable[[int], str]
@@ -342,25 +342,31 @@ def swapped_pairs(found: Findings, points: Float64, label: Label) -> Iterator[tu
     first, second = np.triu_indices(points.shape[1], 1)
     right = found.known & ~found.wrong
     usual = float(np.median(found.usual)) ** 2
+    # Where large deviations are frequent, so are gains by chance.
+    needed = max(_PRIOR, found.limit**2 / 2)
     for fold, model in enumerate(found.models):
         blocks = model.blocks
         stiff = blocks[first, first] + blocks[second, second] - blocks[first, second] - blocks[second, first]
         for number in np.flatnonzero((found.fold_of == fold) & ~found.hopeless):
             shape = found.filled[number]
-            placed = align(model.mean, shape).inverse().apply(shape)
+            pose = align(model.mean, shape)
+            placed = pose.inverse().apply(shape)
             pulled = (model.precision @ (placed - model.mean).ravel()).reshape(-1, 2)
             between = placed[second] - placed[first]
             change = 2 * np.sum(between * (pulled[first] - pulled[second]), axis=1)
             change += np.einsum("pi,pij,pj->p", between, stiff, between)
-            gain = np.where(right[number, first] & right[number, second], -change / usual, 0.0)
+            off = np.linalg.norm(between, axis=1)
+            least = max(LEAST * float(shape_size(model.mean)), LEAST_PIXELS / float(pose.scale))
+            sound = right[number, first] & right[number, second] & (off >= least)
+            gain = np.where(sound, -change / usual, 0.0)
             best = int(np.argmax(gain))
-            if gain[best] > _PRIOR:
+            if gain[best] > needed:
                 pair = [int(first[best]), int(second[best])]
                 mend = points[number].copy()
                 mend[pair] = mend[pair[::-1]]
                 labels = [label(landmark) for landmark in pair]
                 reason = f"{_listed(labels)} look swapped: exchanged, they fit the others far better."
-                severity = float(gain[best]) / _PRIOR
+                severity = float(gain[best]) / needed
                 yield int(number), Finding("swapped", reason, tuple(pair), severity, mend)
 
 

@@ -18,6 +18,9 @@ _SPREADS = 6.0
 
 _LEAST_TURN = np.radians(45)
 _LEAST_GROWTH = np.log(1.5)
+_GAP = 1 / 3
+"""The least gap, as a share of the least deviation, between what is usual and what is not."""
+
 _FACTORS = (10.0, 100.0, 2.0, 4.0, 8.0, 3.0, 5.0, 2.54, 25.4)
 """Scales that people mistake: decimals, pictures that were shrunk, inches."""
 
@@ -113,8 +116,16 @@ def unusual_rotations(poses: Similarity, named: Named) -> Iterator[Suspect]:
 
 
 def _far_out(values: Float64, least: float) -> Iterator[tuple[int, float]]:
-    """Numbers of the values far from the median, by the spread of most of them, and how far beyond the limit."""
+    """Numbers of the values far from the median, by the spread of most of them, and how far beyond the limit.
+
+    Values that follow each other without a gap belong together, however far out the last of them are.
+    """
     away = np.abs(values - np.median(values))
     limit = max(_SPREADS * 1.4826 * float(np.median(away)), least)
+    ordered = np.sort(away)
+    within = int(np.searchsorted(ordered, limit, side="right"))
+    while 0 < within < len(ordered) and ordered[within] - ordered[within - 1] < _GAP * least:
+        within += 1
+    limit = max(limit, float(ordered[within - 1])) if within else limit
     for number in np.flatnonzero(away > limit):
         yield int(number), float(away[number] / limit)

@@ -26,7 +26,7 @@ _RARE = 0.005
 _FAR = 5.0
 """How many times the usual distance from the mean makes a landmark wrong, before there is a model."""
 
-_LEAST, _LEAST_PIXELS = 0.025, 1.5
+LEAST, LEAST_PIXELS = 0.025, 1.5
 """A landmark is not wrong if it is off by less than this share of the object, or by fewer pixels: nobody clicks
 more exactly."""
 
@@ -67,7 +67,7 @@ class Findings:
         model = self.models[self.fold_of[number]]
         seen = judge(model, self.shapes[number], none | ~self.known[number])
         off = np.linalg.norm(seen.placed - seen.expected, axis=-1)
-        near = off < max(_LEAST * float(shape_size(model.mean)), _LEAST_PIXELS / float(seen.pose.scale))
+        near = off < max(LEAST * float(shape_size(model.mean)), LEAST_PIXELS / float(seen.pose.scale))
         scores = seen.scores / self.usual
         return replace(seen, scores=np.where(near, np.minimum(scores, 1.0), scores))
 
