@@ -31,3 +31,9 @@ def faces(scratch: Path, synthetic_count: int = 400) -> Dataset:
 
 def machine() -> str:
     return f"machine: {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+
+
+def real(name: str) -> Path | None:
+    """The folder of the real data with this name, if it is there."""
+    folder = _REAL / name
+    return folder if folder.is_dir() else None

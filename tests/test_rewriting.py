@@ -104,7 +104,35 @@ nan nan
 }
 # the end
 """
+ASF = """# AAM Shape File
+# number of model points
+3
+
+0 \t0 0.25 0.50 0 2 1
+0 4\t0.125  0.75 1 0 2
+1 0 0.5 0.5 2 1 0
+# host image
+a.png
+"""
+LJSON = """{"version": 3, "note": "kept",
+ "groups": {"face": {"labels": [{"label": "all", "mask": [0, 1, 2]}],
+   "landmarks": {"connectivity": [[0, 1]], "points": [[10.50, 11], [20, 21.0], [null, null]]}}}}
+"""
+DEEPLABCUT = """scorer,,,ann,ann,ann,ann,ann
+individuals,,,one,one,one,two,two
+bodyparts,,,nose,nose,nose,nose,nose
+coords,,,x,y,likelihood,x,y
+labeled-data,v,a.png,1.50,2,0.9,3,4
+labeled-data,v,b.png,5,6,0.25,,
+"""
+WFLW = """10.50 11 20 21 30 31 1 2 40 39 1 0 0 0 1 0 a.png
+1 2 3 4 5 6 1 2 9 9 0 0 0 0 0 0 sub dir/b.png
+"""
 DOCUMENTS = {
+    "asf": ("a.asf", ASF),
+    "ljson": ("a.ljson", LJSON),
+    "deeplabcut": ("all.csv", DEEPLABCUT),
+    "wflw": ("all.txt", WFLW),
     "coco": ("all.json", COCO),
     "tps": ("all.tps", TPS),
     "dlib": ("all.xml", DLIB),
@@ -161,22 +189,27 @@ class TestInPlace:
 
     def test_one_moved_point_changes_two_numbers(self, place, name):
         file = opened(place, name)
-        number = 0 if name in ("pts", "txt") else 1
+        number = min(1, len(file.contents.slots) - 1)
         slot = file.contents.slots[number]
-        content, after = rewritten(file, {number: moved(slot, 1, (33, 17))})
+        landmark = len(slot.numbers) // 2
+        content, after = rewritten(file, {number: moved(slot, landmark, (33, 17))})
         before = file.path.read_bytes()
         # Without any number the two are one; and of the numbers only two are others.
         assert NUMBERS.sub(b"", content) == NUMBERS.sub(b"", before)
         pairs = zip(NUMBERS.findall(content), NUMBERS.findall(before), strict=True)
-        assert [float(new) for new, old in pairs if new != old] == [33, 17]
-        np.testing.assert_array_equal(after.contents.slots[number].numbers[1], (33, 17))
+        assert {float(new) for new, old in pairs if new != old} == {33, 17}
+        np.testing.assert_array_equal(after.contents.slots[number].numbers[landmark], (33, 17))
 
     def test_a_point_goes_and_comes_back(self, place, name):
         file = opened(place, name)
         slot = file.contents.slots[0]
-        _, gone = rewritten(file, {0: moved(slot, 1, np.nan)})
-        assert np.isnan(gone.contents.slots[0].numbers[1]).all()
-        content, back = rewritten(gone, {0: moved(gone.contents.slots[0], 1, slot.numbers[1])})
+        if name in ("asf", "wflw"):
+            with pytest.raises(ValueError, match="missing"):
+                rewritten(file, {0: moved(slot, -1, np.nan)})
+            return
+        _, gone = rewritten(file, {0: moved(slot, -1, np.nan)})
+        assert np.isnan(gone.contents.slots[0].numbers[-1]).all()
+        content, back = rewritten(gone, {0: moved(gone.contents.slots[0], -1, slot.numbers[-1])})
         np.testing.assert_allclose(back.contents.slots[0].numbers, slot.numbers)
         file.path.write_bytes(content)
         assert not open_file(file.path).loss
@@ -192,8 +225,8 @@ class TestInPlace:
             landmark = data.draw(st.integers(0, len(wanted[number]) - 1))
             pair = data.draw(st.one_of(st.none(), st.tuples(st.integers(0, 39), st.integers(0, 39))))
             others = [some[landmark] for k, some in enumerate(wanted) if k != number and len(some)]
-            if pair is None and name == "dlib" and np.isnan(others).all():
-                continue  # A part that no box has is none: such a change is refused.
+            if pair is None and (name in ("asf", "wflw") or (name == "dlib" and np.isnan(others).all())):
+                continue  # The format has no word for this: such a change is refused.
             wanted[number][landmark] = np.nan if pair is None else np.array(pair) + (name != "dlib") / 8
             slot = replace(file.contents.slots[number], numbers=wanted[number].copy())
             if name == "coco":

@@ -135,10 +135,19 @@ class TestUploads:
         content = io.BytesIO()
         PIL.Image.fromarray(dataset[3].image()).save(content, "PNG")
         id = client.post("/api/uploads", content=content.getvalue()).json()["id"]
-        found = ended(client, upload=id, box=box_of(dataset[3].points()))["fits"][0]
+        run = ended(client, upload=id, box=box_of(dataset[3].points()))
+        found = run["fits"][0]
         assert np.abs(np.array(found["points"]) - dataset[3].points()).mean() < 3
         assert found["error"] is None
         assert found["levels"][0]["errors"] is None
+        assert client.get(f"/api/fits/{run['id']}/picture").status_code == 200
+        for _ in range(uploads.MOST_IMAGES):
+            client.post("/api/uploads", content=png())
+        # What is shown is kept with the fits; the image itself is not.
+        assert client.get(f"/api/fits/{run['id']}/picture", params={"of": "residual"}).status_code == 200
+        answer = client.get(f"/api/fits/{run['id']}/overlay")
+        assert answer.status_code == 410
+        assert "not kept any more" in answer.json()["error"]
 
 
 class TestRuns:

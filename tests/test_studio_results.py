@@ -358,6 +358,7 @@ def test_a_result_that_changes_is_read_again_and_a_run_under_way_opens(tmp_path:
 def test_an_evaluation_is_the_same_in_every_format(tmp_path: Path) -> None:
     Image.new("L", SIZE).save(tmp_path / "image0.png")
     nothing = np.full(3, np.nan)
+    ended = [(Status.CONVERGED, 0.02), (Status.FAILED, float("inf")), (Status.RISING, 0.1)]
     records = [
         FitRecord(
             "image0.png", 0, SIZE, "po-inv-gn", k, status, "", error, 2.0, float("nan"),
@@ -365,7 +366,7 @@ def test_an_evaluation_is_the_same_in_every_format(tmp_path: Path) -> None:
             np.full((3, 2), np.nan) if status is Status.FAILED else SHAPE,
             float("nan"), 1.0, 5, 0.01, True,
         )
-        for k, (status, error) in enumerate([(Status.CONVERGED, 0.02), (Status.FAILED, float("inf")), (Status.RISING, 0.1)])
+        for k, (status, error) in enumerate(ended)
     ]  # fmt: skip
     (tmp_path / "out").mkdir()
     for ending in ("parquet", "csv", "json"):

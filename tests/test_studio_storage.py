@@ -224,6 +224,24 @@ class TestChanges:
             move(faces, 1, 0, 0, 0)
             assert faces.redo(1).points[0].tolist() == [0, 0], "there is nothing to redo after a change"
 
+    def test_a_file_that_was_made_for_a_point_goes_with_it(self, folder):
+        with open_collection(folder) as faces:
+            faces.apply(0, Change("f", "me", finished=False))
+            faces.flush()
+            assert not (folder / "Face1.pts").exists()
+            move(faces, 0, 0, 1, 1)
+            faces.flush()
+            assert (folder / "Face1.pts").exists()
+        with open_collection(folder) as faces:
+            faces.undo(0)
+            for landmark in range(4):
+                move(faces, 1, landmark, None, None, ABSENT)
+        assert not (folder / "Face1.pts").exists()
+        assert (folder / "face2.pts").exists(), "somebody else made this one"
+        with open_collection(folder) as faces:
+            np.testing.assert_allclose(faces.redo(0).points[0], (1, 1))
+        np.testing.assert_allclose(read_landmarks(folder / "Face1.pts")[0], (1, 1))
+
     def test_undo_takes_back_only_what_is_ones_own(self, folder):
         with open_collection(folder) as faces:
             move(faces, 1, 0, 20, 20, client="A")

@@ -8,7 +8,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -50,28 +49,34 @@ class Studio:
 
     def __init__(self, source: Path, log: Path, *options: str) -> None:
         self.source, self.log, self.options = source, log, options
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
-        self.address = f"http://127.0.0.1:{self.port}"
+        self.port, self.address = 0, ""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Studio:
-        """Start it, and wait until it answers."""
-        command = [sys.executable, "-m", "pliant", "studio", str(self.source), "--port", str(self.port)]
+        """Start it, at the port that it had before or else at one that is free, and wait until it answers."""
+        for _ in range(3):
+            if self._starts(self.port or _free_port()):
+                return self
+        raise AssertionError(f"the studio did not start:\n{self.log.read_text()}")
+
+    def _starts(self, port: int) -> bool:
+        command = [sys.executable, "-m", "pliant", "studio", str(self.source), "--port", str(port)]
         threads = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "NUMBA")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 [*command, *self.options], stdout=log, stderr=subprocess.STDOUT, env={**os.environ, **threads}
             )
+        address = f"http://127.0.0.1:{port}"
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and self.process.poll() is None:
             try:
-                with urllib.request.urlopen(f"{self.address}/api/project", timeout=5):
-                    return self
-            except (urllib.error.URLError, OSError):
+                with urllib.request.urlopen(f"{address}/api/project", timeout=5):
+                    self.port, self.address = port, address
+                    return True
+            except OSError:
                 time.sleep(0.05)
-        raise AssertionError(f"the studio did not start:\n{self.log.read_text()}")
+        self.end(signal.SIGKILL)
+        return False
 
     def kill(self) -> None:
         """End it as a crash would: kill -9."""
@@ -83,3 +88,10 @@ class Studio:
             self.process.send_signal(how)
             self.process.wait(timeout=20)
             self.process = None
+
+
+def _free_port() -> int:
+    """A port that is free now; somebody else may take it before it is used."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

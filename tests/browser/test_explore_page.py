@@ -184,7 +184,7 @@ def test_without_a_model_there_is_a_sentence(explored: Studio, new_page: Callabl
     )
     page.goto(f"{explored.address}/explore")
     page.wait_for_selector("#nothing:not([hidden])")
-    assert "there is no model yet" in page.inner_text("#nothing")
+    assert "There is no model yet." in page.inner_text("#nothing")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

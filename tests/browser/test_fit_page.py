@@ -173,3 +173,13 @@ def test_accessible(fitted: Studio, new_page: Callable[..., Any], scheme: str) -
     found = axe.run(page).response["violations"]
     assert not found, [(one["id"], one["nodes"][0]["html"]) for one in found]
     assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_without_a_model_there_is_a_sentence(fitted: Studio, new_page: Callable[..., Any]) -> None:
+    page = new_page()
+    page.route(
+        "**/api/fitting", lambda route: route.fulfill(status=409, json={"error": "there is no model yet."})
+    )
+    page.goto(f"{fitted.address}/fit")
+    page.get_by_text("There is no model yet.").wait_for()
+    assert page.is_hidden("#run")

@@ -28,7 +28,11 @@ _COPIES = 3
 """Times that an image is looked at: as it is, then turned and resized a little."""
 
 _RIDGE = 0.3
-"""As a share of the mean energy of a channel; chosen on wings and chests that were left out: docs/studio.md."""
+"""As a share of the mean energy of a channel.
+
+Of 30 chests that were left out, 47 of 100 points are off by more than 2 % after 10 images with this ridge, and 62
+with one of 0.01; after 100 images it makes no difference.
+"""
 
 _AT_ONCE = 8
 

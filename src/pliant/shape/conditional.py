@@ -26,10 +26,14 @@ from numpy.typing import NDArray
 from pliant.arrays import Concise, Float64, Floats
 from pliant.shape.pdm import SIMILARITY, ShapeModel, similarity_vectors
 from pliant.shape.procrustes import Similarity, align, shape_size
+from pliant.threads import one_blas_thread
 
 _TINY = 1e-10
 """The noise of points that a person has fixed, as a share of the variance of what is free there."""
 
+
+_FREEDOM, _ROUNDS = 4.0, 4
+"""Degrees of freedom of the errors of points that a person moves, and rounds in which they are weighed."""
 
 _TURNED = 0.1
 """Radians from which on a turn is carried out before the rest is solved: below it enlarges by half a percent."""
@@ -137,7 +141,18 @@ def given(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats
 
 
 def followed(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats) -> Belief:
-    """As `given`, where a person may have turned the object so far that it counts: for points that are dragged."""
+    """As `given`, for points that a person drags: these may be far off, alone or together.
+
+    A point that is moved was wrong, and often it alone was: its own error has Student's distribution. So one that is
+    far from where the others have it takes less of the shape along. And an object may be turned so far that it
+    counts.
+    """
+    # The products are so small that sharing them out takes longer than they do.
+    with one_blas_thread():
+        return _followed(_forgiving(belief, fixed, places), fixed, places)
+
+
+def _followed(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats) -> Belief:
     told = given(belief, fixed, places)
     if len(fixed) < 2:
         return told
@@ -149,6 +164,28 @@ def followed(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Flo
     centre = complex(*belief.points.mean(axis=0))
     there = by.factor * centre + by.offset
     return given(belief.moved(Similarity(unit, there - unit * centre)), fixed, places)
+
+
+def _forgiving(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats) -> Belief:
+    """The belief with more noise at those fixed landmarks that the rest of it cannot explain."""
+    fixed = np.asarray(fixed, dtype=np.int64)
+    if not len(fixed):
+        return belief
+    places = np.asarray(places, dtype=np.float64).reshape(-1, 2)
+    rows = belief.factor.reshape(len(belief.points), 2, -1)[fixed]
+    own = belief.noise[fixed] + _TINY * float(np.mean(belief.covariance)) * np.eye(2)
+    noise, apart = own, places - belief.points[fixed]
+    for _ in range(_ROUNDS):
+        weighted = np.linalg.solve(noise, rows)
+        flat = rows.reshape(-1, rows.shape[2])
+        matrix = flat.T @ weighted.reshape(flat.shape) + np.eye(rows.shape[2])
+        shared = np.linalg.solve(matrix, weighted.reshape(flat.shape).T @ apart.ravel())
+        left = apart - rows @ shared
+        distances = np.einsum("va,vab,vb->v", left, np.linalg.inv(own), left)
+        noise = own * np.maximum(1.0, (_FREEDOM + distances) / (_FREEDOM + 2))[:, None, None]
+    wider = belief.noise.copy()
+    wider[fixed] = noise
+    return Belief(belief.points, belief.factor, wider)
 
 
 def _left(

@@ -384,7 +384,8 @@ class Collection:
                     marks = self._loaded(index, None) if kept is None else kept
                 except (ValueError, OSError):
                     continue  # Said when the image was asked for.
-                edit = Edit(marks, frozenset(unsaved.earlier), unsaved.scale)
+                created = key in self._memory.created
+                edit = Edit(marks, frozenset(unsaved.earlier), unsaved.scale, created)
                 found[index] = unsaved.number, edit
         return found
 
@@ -405,6 +406,7 @@ class Collection:
                     continue
                 line = {"holds": numbers[index], "image": self.entries[index].key}
                 line |= {"file": self._store.file_of(index).name, "signature": list(result.signature)}
+                line |= {"created": True} if result.found is None and result.signature[0] else {}
                 self._memory.fold(self._history.append(line, sync=False), line)
                 self._note_written(index, result)
                 self._tell(Event("saved", index, numbers[index]))

@@ -24,7 +24,7 @@ from pliant.studio.endpoints import Refused
 from pliant.studio.jobs import Job, Jobs
 
 MOST_ALGORITHMS = 4
-_KEPT, _RUNNING = 12, 3
+_KEPT, _RUNNING = 8, 3
 """Runs that are kept, and those that may be under way at once."""
 
 _MARGIN = 0.25

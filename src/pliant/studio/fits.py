@@ -22,8 +22,6 @@ from pliant.data.images import image_size, read_image
 from pliant.data.tables import coordinate_titles
 from pliant.fitting.algorithm import Algorithm
 from pliant.model import Model
-from pliant.plots.painter import encoded as painted_file
-from pliant.plots.painter import paint_overlay
 from pliant.settings import Fitting
 from pliant.settings.declaring import options
 from pliant.starts.detectors import DETECTORS
@@ -39,7 +37,7 @@ from pliant.studio.fit_views import (
     run_view,
 )
 from pliant.studio.pictures import as_picture, encoded
-from pliant.studio.uploads import Upload, Uploads
+from pliant.studio.uploads import Uploads
 from pliant.table import COLUMNS, cells_of, columns_of
 
 endpoints = Endpoints("fit")
@@ -134,7 +132,7 @@ def new_fit(studio: Studio, body: NewFit) -> RunView:
         raise ValueError(f"at most {MOST_ALGORITHMS} algorithms are compared at once, not {len(names)}.")
     box = None if body.box is None else _box(body.box)
     if body.upload is not None:
-        task = _of_upload(bench_of(studio).uploads.find(body.upload), model, settings, names, box)
+        task = _of_upload(studio, body.upload, model, settings, names, box)
         if settings.start == "landmarks" and box is None:
             raise ValueError("nobody has placed landmarks in this image: draw a box, or let it be searched.")
     elif body.image is not None:
@@ -172,6 +170,10 @@ def fit_picture(
 def fit_overlay(studio: Studio, id: int, fit: int = 0) -> Response:
     """The whole image with the landmarks of a fit painted into it, as PNG."""
     run = _run(studio, id)
+    # Here, as it takes a second to import, and most studios never draw one.
+    from pliant.plots.painter import encoded as painted_file
+    from pliant.plots.painter import paint_overlay
+
     painted = paint_overlay(run.task.read(), run.find(fit).points)
     return _file(painted_file(painted, ".png"), "image/png", f"{_stem(run)}-overlay.png")
 
@@ -248,11 +250,15 @@ def _box(given: tuple[float, float, float, float]) -> Float64:
 
 
 def _of_upload(
-    one: Upload, model: Model, settings: Fitting, names: tuple[str, ...], box: Float64 | None
+    studio: Studio, id: str, model: Model, settings: Fitting, names: tuple[str, ...], box: Float64 | None
 ) -> Task:
-    size = one.image.shape[1], one.image.shape[0]
-    address = f"/api/uploads/{one.id}/picture"
-    return Task(one.name, size, address, lambda: one.image, model, settings, names, box)
+    uploads = bench_of(studio).uploads
+    image, name = uploads.find(id).image, uploads.find(id).name
+    size = image.shape[1], image.shape[0]
+    # By its id: a run that held the image itself would keep it for as long as the run is kept.
+    return Task(
+        name, size, f"/api/uploads/{id}/picture", lambda: uploads.find(id).image, model, settings, names, box
+    )
 
 
 def _of_collection(

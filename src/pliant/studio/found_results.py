@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ _SECONDS = 2.0
 
 _ASIDE = ("fits.unfinished", "landmarks", "pictures", "node_modules", "__pycache__")
 """Folders that have no results: those of a run beside its table, and of others."""
+
+_REMEMBERED = 5000
+"""Files that are known, and not opened again for the list."""
 
 _FEW = 50
 """In a folder with more CSV or JSON files than this, these are annotations: they are not opened one by one."""
@@ -135,9 +139,13 @@ class Finder:
             facts = path.stat()
         except OSError:
             return None
+        if not stat.S_ISREG(facts.st_mode):
+            return None  # To open a pipe would wait for its other end.
         stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
         key = (path, (*stamp, named))
         if key not in self._known:
+            if len(self._known) > _REMEMBERED:
+                self._known.clear()
             kind, rows, whole, sentence = _looked_at(path)
             keep = named or path.suffix == ".parquet" or kind != "unknown"
             self._known[key] = (

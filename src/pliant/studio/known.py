@@ -86,6 +86,8 @@ class Memory:
         self.ids: set[str] = set()
         self.object: Mapping[str, Any] | None = None
         self.unsaved: dict[str, Unsaved] = {}
+        self.created: set[str] = set()
+        """Images whose landmark file was made here."""
         self.active: set[str] = set()
         """Who has changed anything since the server started."""
 
@@ -93,6 +95,8 @@ class Memory:
         """Take in a line of the history that begins at `at`."""
         if "holds" in line:
             self._saved(line["holds"], line.get("image"))
+            if line.get("created"):
+                self.created.add(line["image"])
         elif "object" in line:
             self.object = line["object"]
         elif "session" in line:

@@ -45,22 +45,33 @@ def changed_outside(
     none of our own changes gave.
     """
     found: dict[int, Mark] = {}
-    for landmark in range(len(recorded.points)):
-        if kept is not None and landmark < len(kept.states):
-            expected = kept.mark(landmark)
-        elif known is not None and landmark < len(known.states) and known.touched[landmark]:
-            expected = known.mark(landmark)
-        else:
-            continue
+    for landmark in _differing(recorded, known, kept):
         there = _as_written(recorded, landmark)
-        if _reads_as(expected, there, recorded):
-            continue
         if unsaved is not None and landmark in unsaved.earlier:
             earlier = unsaved.earlier[landmark]
             if not opening or any(_reads_as(value, there, recorded) for value in earlier):
                 continue
         found[landmark] = there
     return found
+
+
+def _differing(recorded: Recorded, known: Known | None, kept: Marks | None) -> list[int]:
+    """The landmarks that are elsewhere in a file, or in another state, than where we have last seen or put them."""
+    if kept is not None:
+        points, states, ours = kept.points, kept.states, np.ones(len(kept.states), dtype=bool)
+    elif known is not None:
+        points, states, ours = known.points, known.states, known.touched
+    else:
+        return []
+    count = min(len(recorded.points), len(states))
+    there, states = recorded.points[:count], states[:count]
+    placed = np.isfinite(there).all(axis=1)
+    with np.errstate(invalid="ignore"):
+        near = (np.abs(there - points[:count]) <= recorded.precision).all(axis=1)
+    same = np.where(placed, near, True) & (placed == (states > ABSENT))
+    if recorded.hidden is not None:
+        same &= ~placed | (recorded.hidden[:count] == (states == HIDDEN))
+    return [int(landmark) for landmark in np.flatnonzero(ours[:count] & ~same)]
 
 
 def _as_written(recorded: Recorded, landmark: int) -> Mark:

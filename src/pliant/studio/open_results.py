@@ -157,7 +157,7 @@ def _experiment(found: Found) -> Opened:
     if plan is None:
         if found.plan is not None:
             raise Refused(f"{readable(found.plan.name)}: the plan of this experiment cannot be read.")
-        paths = sorted(folder.glob("[!.]*.parquet"))
+        paths = sorted(path for path in folder.glob("[!.]*.parquet") if path.is_file())
         sheet = Sheet(Rows(tuple(paths)))
         return Opened(found, sheet, {}, names_in(sheet.schema.metadata or {}))
     paths, labels, missing = [], [], 0

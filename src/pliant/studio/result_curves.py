@@ -265,7 +265,7 @@ def sentences_of(opened: Opened) -> list[str]:
 def _about_fits(opened: Opened) -> list[str]:
     sheet = opened.sheet
     statuses = Counter(sheet.counts("status"))
-    images, fits = len(sheet.counts("image")), sheet.count - statuses[Status.FAILED]
+    images, fits = sheet.distinct("image"), sheet.count - statuses[Status.FAILED]
     many = "1 image" if images == 1 else f"{images:,} images"
     said = [f"{fits:,} {'fit' if fits == 1 else 'fits'} in {many}; {_none(statuses[Status.FAILED])}."]
     if "confidence" in sheet.names and not sheet.is_empty("confidence"):
@@ -314,7 +314,7 @@ def _about_errors(opened: Opened) -> list[str]:
         return _about_fits(opened)
     best = figures[0]
     sheet = opened.sheet
-    images = len(sheet.counts("image"))
+    images = sheet.distinct("image")
     by = f"{best.label}: " if best.label else ""
     pixels = f" ({best.pixels:.2g} px)" if np.isfinite(best.pixels) else ""
     things = "trials" if opened.kind == "experiment" else "algorithms"

@@ -192,7 +192,7 @@ def _quickly(path: Path, box: Box | None, width: int | None) -> tuple[PIL.Image,
             file.draft(file.mode, (least, 1))
             file.load()
             return file.copy(), file.width / full
-    except (OSError, ValueError, SyntaxError) as error:
+    except Exception as error:  # Pillow raises all kinds of them for damaged files.
         raise ImageError(f"{readable(path.name)}: the image is damaged or incomplete ({error}).") from None
 
 

@@ -87,7 +87,7 @@ def _near(studio: Studio, opened: Opened) -> Sequence[Path]:
 
 
 def index_of(studio: Studio, path: Path, number: int = 0) -> int | None:
-    """Where the collection has an object of the image in this file; its first if there is no such object."""
+    """Where the collection has an object of the image that is this file; its first if there is no other."""
     desk = _desk(studio)
     if desk.places is None:
         desk.places = _by_path(studio)

@@ -177,6 +177,10 @@ class Sheet:
             return not np.any(self.numbers(name) > 0)
         return name != "image" and self.is_empty(name)
 
+    def distinct(self, name: str) -> int:
+        """How many different texts a column has."""
+        return len(self.column(name).dictionary)
+
     def counts(self, name: str) -> dict[str, int]:
         """How many rows have each text of a column, the most first."""
         import pyarrow.compute as pc

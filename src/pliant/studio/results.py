@@ -165,6 +165,7 @@ def result_picture(
     if width is not None and not 1 <= width <= _WIDEST:
         raise ValueError(f"width must be from 1 to {_WIDEST}.")
     size, frame = _size(sheet, row), sheet.cell("frame", row)
+    width = width or _WIDEST
     box = _box(sheet.points(row), size) if around else None
     try:
         content = gallery_of(studio, opened).picture(sheet.image(row), size, frame, box, width)
@@ -288,6 +289,11 @@ def _settings(head: Mapping[str, Any], before: str = "") -> list[tuple[str, str]
         if isinstance(value, dict):
             told += _settings(value, f"{name}: ")
         elif value not in (None, "", [], False):
-            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-            told.append((f"{before}{str(name).replace('_', ' ')}", readable(text)[:300]))
+            told.append((f"{before}{str(name).replace('_', ' ')}", readable(_in_words(value))[:300]))
     return told
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_in_words, value))
+    return "yes" if value is True else str(value)

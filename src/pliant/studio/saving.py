@@ -16,6 +16,7 @@ from pliant.arrays import Concise, Float64
 from pliant.data.annotation import Convention, Size
 from pliant.data.formats import find_format
 from pliant.data.images import image_size
+from pliant.data.landmark_names import without_numbers
 from pliant.data.rewriting import (
     CannotHold,
     LandmarkFile,
@@ -78,11 +79,15 @@ class Recorded(Concise):
 
 @dataclass(frozen=True, eq=False)
 class Edit:
-    """The marks that an image should have, of which the `touched` landmarks, and perhaps the scale, are ours."""
+    """The marks that an image should have, of which the `touched` landmarks, and perhaps the scale, are ours.
+
+    `created` says that we have made the landmark file: it goes when nothing is placed any more.
+    """
 
     marks: Marks
     touched: frozenset[int]
     scale: bool = False
+    created: bool = False
 
 
 class Saved(NamedTuple):
@@ -157,9 +162,14 @@ class Beside:
             found, number = file.signature, _own_slot(file, entry)
             if number is not None:
                 slot = _edited(file, file.contents.slots[number], edit, entry.source)
+                if edit.created and slot.empty and len(file.contents.slots) == 1:
+                    path.unlink()
+                    return Saved(found, None, (0, 0))
                 content, _ = rewritten(file, {number: slot})
             else:
                 content, _ = rewritten(file, {}, [_fresh(file.convention, entry, edit, self.names)])
+        elif not edit.marks.placed:
+            return Saved(None, None, (0, 0))
         else:
             _, convention = find_format(self.format)
             slot = _fresh(convention, entry, edit, self.names)
@@ -176,11 +186,17 @@ class Together:
     def __init__(self, entries: Sequence[Entry], path: Path, format: str, file: LandmarkFile | None) -> None:
         self.entries, self.path, self.format = entries, path, format
         self.names: tuple[str, ...] = ()
-        self.file = file
         self._read = 0
-        self._slots: dict[str, list[int]] = {}
-        self.count = 0 if file is None else usual_kind(file)[0]
-        self._index()
+        self._kind: Kind = (0, ())
+        # File and slots are replaced together: others read them while we write.
+        self._current: tuple[LandmarkFile | None, Mapping[str, Sequence[int]]] = None, {}
+        if file is not None:
+            self._take(file)
+
+    @property
+    def file(self) -> LandmarkFile | None:
+        """The file as it was read or written last, None if it is not there yet."""
+        return self._current[0]
 
     @property
     def grows(self) -> bool:
@@ -197,30 +213,29 @@ class Together:
 
     def is_begun(self, index: int) -> bool:
         """Whether any landmark of an object has a place in the file."""
-        number = self._number(self.entries[index])
-        return number is not None and self.file is not None and not self.file.contents.slots[number].empty
+        slot = self._slot(self.entries[index])[1]
+        return slot is not None and not slot.empty
 
     def call_landmarks(self, names: tuple[str, ...]) -> None:
         """Give names to the landmarks; in a file of COCO that is there they take the place of the old ones."""
         self.refresh()
         file = self.file
         if file is None:
-            self.names, self.count = names, len(names)
+            self.names = names
             return
-        renamed = renamed_landmarks(file, usual_kind(file)[1] or tuple(map(str, range(self.count))), names)
+        count, old = self._kind
+        renamed = renamed_landmarks(file, old or tuple(map(str, range(count))), names)
         if renamed is not None and not file.loss:
             content, after = renamed
-            self.file = replace(after, signature=put(self.path, content))
-            self.names, self.count = names, len(names)
-            self._index()
+            self.names, self._kind = names, (len(names), without_numbers(names))
+            self._take(replace(after, signature=put(self.path, content)))
 
     def load(self, index: int) -> Recorded:
         """What the file says about an object, as it was read last."""
-        entry, file = self.entries[index], self.file
-        number = self._number(entry)
-        if file is None or number is None:
+        file, slot = self._slot(self.entries[index])
+        if file is None or slot is None:
             return Recorded(np.empty((0, 2)), signature=None if file is None else file.signature)
-        return _recorded(file, file.contents.slots[number], entry.source)
+        return _recorded(file, slot, self.entries[index].source)
 
     def refusal(self, index: int) -> str:
         """Why the file is not written, empty if it is."""
@@ -231,9 +246,8 @@ class Together:
         signature = signature_of(self.path)
         if signature is None or (self.file is not None and signature == self.file.signature):
             return False
-        self.file = open_file(self.path, self.format)
+        self._take(open_file(self.path, self.format))
         self._read += 1
-        self._index()
         return True
 
     def save(self, edits: Mapping[int, Edit]) -> dict[int, Saved | ValueError | OSError]:
@@ -246,41 +260,39 @@ class Together:
 
     def _save(self, edits: Mapping[int, Edit]) -> Saved:
         self.refresh()
+        file, numbers = self._current
+        convention = find_format(self.format)[1] if file is None else file.convention
         changed: dict[int, Slot] = {}
         added: list[Slot] = []
         for index, edit in edits.items():
-            entry, number = self.entries[index], self._number(self.entries[index])
-            if self.file is not None and number is not None:
-                changed[number] = _edited(self.file, self.file.contents.slots[number], edit, entry.source)
+            entry = self.entries[index]
+            number = _nth(numbers.get(entry.image, ()), entry.number)
+            if file is not None and number is not None:
+                changed[number] = _edited(file, file.contents.slots[number], edit, entry.source)
             elif edit.marks.placed:
-                convention = find_format(self.format)[1] if self.file is None else self.file.convention
                 added.append(_fresh(convention, entry, edit, self.names))
-        if self.file is None:
-            if not added:
-                return Saved(self._read, self._read, (0, 0))
-            content = new_file(self.path, self.format, added)
-            put(self.path, content)
-            self.file = open_file(self.path, self.format)
-        else:
-            content, after = rewritten(self.file, changed, added)
-            self.file = replace(after, signature=put(self.path, content))
-        self._index()
-        return Saved(self._read, self._read, self.file.signature)
+        if file is None and added:
+            put(self.path, new_file(self.path, self.format, added))
+            self._take(open_file(self.path, self.format))
+        elif file is not None:
+            content, after = rewritten(file, changed, added)
+            self._take(replace(after, signature=put(self.path, content)))
+        return Saved(self._read, self._read, (0, 0) if self.file is None else self.file.signature)
 
-    def _number(self, entry: Entry) -> int | None:
-        numbers = self._slots.get(entry.image, ())
-        return numbers[entry.number] if entry.number < len(numbers) else None
+    def _slot(self, entry: Entry) -> tuple[LandmarkFile | None, Slot | None]:
+        """The file, and the slot of an object in it."""
+        file, numbers = self._current
+        number = _nth(numbers.get(entry.image, ()), entry.number)
+        return file, None if file is None or number is None else file.contents.slots[number]
 
-    def _index(self) -> None:
-        """Which slots are those of each image; objects of another kind are left alone."""
-        self._slots = {}
-        if self.file is None:
-            return
-        kind = usual_kind(self.file)
-        self.count = self.count or kind[0]
-        for number, slot in enumerate(self.file.contents.slots):
-            if is_of_kind(slot, kind):
-                self._slots.setdefault(slot.image, []).append(number)
+    def _take(self, file: LandmarkFile) -> None:
+        """See which slots are those of each image; objects of another kind are left alone."""
+        self._kind = self._kind if self._kind[0] else usual_kind(file)
+        numbers: dict[str, list[int]] = {}
+        for number, slot in enumerate(file.contents.slots):
+            if is_of_kind(slot, self._kind):
+                numbers.setdefault(slot.image, []).append(number)
+        self._current = file, numbers
 
 
 Kind = tuple[int, tuple[str, ...]]
@@ -314,6 +326,10 @@ def _attempt(save: Callable[[], Saved]) -> Saved | ValueError | OSError:
         return save()
     except (ValueError, OSError) as error:
         return error
+
+
+def _nth(numbers: Sequence[int], which: int) -> int | None:
+    return numbers[which] if which < len(numbers) else None
 
 
 def _own_slot(file: LandmarkFile, entry: Entry) -> int | None:

@@ -56,7 +56,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     if any(len(row) != width for row in header.values()):
         raise ValueError(f"{path}: the rows of the header differ in length.")
     index = next((i for i in range(1, width) if header["coords"][i]), width)
-    columns = _columns(path, header, index)
+    columns = landmark_places(path, header, index)
     annotations = []
     for line, row in rows:
         if len(row) != width:
@@ -95,7 +95,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     write_rows(path, rows)
 
 
-def _columns(
+def landmark_places(
     path: Path, header: Mapping[str, list[str]], index: int
 ) -> dict[str, dict[str, tuple[int, int]]]:
     """Where x and y of every body part of every individual are."""

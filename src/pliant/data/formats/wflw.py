@@ -54,12 +54,12 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 f"{path}, line {line}: expected numbers and an image, found '{text.strip()[:60]}'."
             )
         values = np.array(match[1].split(), dtype=np.float64)
-        first = first or (len(values), _has_box(values))
+        first = first or (len(values), has_box(values))
         if len(values) != first[0]:
             raise ValueError(f"{path}, line {line}: there are {len(values)} numbers, and {first[0]} before.")
         if len(values) % 2:
             raise ValueError(f"{path}, line {line}: {len(values)} numbers are not pairs of x and y.")
-        if first[1] and not _has_box(values):
+        if first[1] and not has_box(values):
             raise ValueError(
                 f"{path}, line {line}: there are no box and six attributes, as there are before."
             )
@@ -90,7 +90,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         match = _LINE.fullmatch(line)
         if not match or match[2] != annotation.image:
             raise ValueError(f"{path}: the image '{annotation.image}' reads like a number here: rename it.")
-        if not boxed and _has_box(np.array(fields, dtype=np.float64)):
+        if not boxed and has_box(np.array(fields, dtype=np.float64)):
             raise ValueError(
                 f"{path}: the last landmarks of {annotation.image} read like attributes: choose csv."
             )
@@ -98,7 +98,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
 
-def _has_box(values: Float64) -> bool:
+def has_box(values: Float64) -> bool:
     """Whether a box and six attributes end the line."""
     if len(values) < 12 or not np.isin(values[-6:], (0, 1)).all():
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,14 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.landmark_names import without_numbers
+from pliant.data.rewriting.json_spans import Element, elements, members, skip
 from pliant.data.rewriting.slots import Contents, Slot, Splice, Unfollowed, hidden_in
 
 ENCODING = "utf-8"
 
-_DECODE = json.JSONDecoder().raw_decode
-_BLANK = re.compile(r"[ \t\r\n]*")
 _LISTS = ("images", "categories", "annotations")
 _NEAR = 2e-3
 """A box is that of its landmarks if its sides are no further off than this, in pixels."""
-
-Element = tuple[Any, int, int]
-"""A value of a list, and where it begins and ends."""
 
 
 def contents(text: str, path: Path) -> Contents:
@@ -31,7 +26,7 @@ def contents(text: str, path: Path) -> Contents:
     lists, _ = _document(text, path)
     images = {image["id"]: image for image, _, _ in lists["images"] if _is_image(image)}
     names_of = {
-        category["id"]: tuple(map(str, category.get("keypoints") or ()))
+        category["id"]: _names(category)
         for category, _, _ in lists["categories"]
         if isinstance(category, dict) and isinstance(category.get("id"), (int, str))
     }
@@ -45,13 +40,13 @@ def contents(text: str, path: Path) -> Contents:
         except (KeyError, TypeError, ValueError):
             raise Unfollowed(f"{path}: the annotation {str(record.get('id'))[:40]} is not COCO's.") from None
         numbers = np.where(values[:, 2:] > 0, values[:, :2], np.nan)
-        names = names_of.get(record.get("category_id"), ())
+        count, names = names_of.get(record.get("category_id"), (0, ()))
         size = (image.get("width"), image.get("height"))
         slots.append(
             Slot(
                 image["file_name"],
                 numbers,
-                without_numbers(names) if len(names) == len(numbers) else (),
+                names if count == len(numbers) else (),
                 values[:, 2] == 1,
                 size=size if all(isinstance(side, int) and side > 0 for side in size) else None,
                 place=(start, end),
@@ -73,33 +68,33 @@ def splices(
 
 def _changed(text: str, old: Slot, new: Slot) -> Iterator[Splice]:
     start, _ = old.place
-    members = {key: (value, begin, end) for key, value, begin, end in _members(text, start)}
-    _, begin, end = members["keypoints"]
+    there = {key: (value, begin, end) for key, value, begin, end in members(text, start)}
+    _, begin, end = there["keypoints"]
     hidden = hidden_in(new)
     if len(new.numbers) != len(old.numbers):
         values = [value for landmark in range(len(hidden)) for value in _triple(new, landmark)]
         yield begin, end, json.dumps(values)
     else:
-        items = list(_elements(text, begin))
+        items = list(elements(text, begin))
         for landmark in old.differing(new):
             for offset, value in enumerate(_triple(new, landmark)):
                 _, from_, to = items[3 * landmark + offset]
                 yield from_, to, json.dumps(value)
-    if "num_keypoints" in members:
-        _, begin, end = members["num_keypoints"]
+    if "num_keypoints" in there:
+        _, begin, end = there["num_keypoints"]
         yield begin, end, str(int(np.isfinite(new.numbers).all(axis=1).sum()))
     # A box of nothing is that of landmarks which are all gone.
     before, after = (_box(slot.numbers) if not slot.empty else np.zeros(4) for slot in (old, new))
-    if "bbox" not in members:
+    if "bbox" not in there:
         return
-    sides, begin, end = members["bbox"]
+    sides, begin, end = there["bbox"]
     try:
         near = np.allclose(np.array(sides, dtype=np.float64), before, rtol=0, atol=_NEAR)
     except (TypeError, ValueError):
         return
     if near:
         yield begin, end, json.dumps([_short(side) for side in after])
-        area, begin, end = members.get("area", (None, 0, 0))
+        area, begin, end = there.get("area", (None, 0, 0))
         if isinstance(area, (int, float)) and abs(area - before[2] * before[3]) < 1:
             yield begin, end, json.dumps(_short(after[2] * after[3]))
 
@@ -163,15 +158,15 @@ def renamed(text: str, path: Path, old: Sequence[str], new: Sequence[str]) -> li
             continue
         names = tuple(map(str, category["keypoints"]))
         if names == tuple(old) or (not without_numbers(names) and len(names) == len(old)):
-            members = {key: (begin, end) for key, _, begin, end in _members(text, start)}
-            found.append((*members["keypoints"], json.dumps(list(new))))
+            there = {key: (begin, end) for key, _, begin, end in members(text, start)}
+            found.append((*there["keypoints"], json.dumps(list(new))))
             identities.append(category.get("id"))
     more = ", 0, 0, 0" * (len(new) - len(old))
     for record, start, _ in lists["annotations"] if more else ():
         if isinstance(record, dict) and record.get("category_id") in identities and record.get("keypoints"):
-            members = {key: (begin, end) for key, _, begin, end in _members(text, start)}
-            begin, _ = members["keypoints"]
-            *_, (_, _, last) = _elements(text, begin)
+            there = {key: (begin, end) for key, _, begin, end in members(text, start)}
+            begin, _ = there["keypoints"]
+            *_, (_, _, last) = elements(text, begin)
             found.append((last, last, more))
     return found
 
@@ -180,9 +175,9 @@ def _document(text: str, path: Path) -> tuple[dict[str, list[Element]], dict[str
     """The lists of a document, and where the last element of each ends; under "", the last member of all."""
     lists: dict[str, list[Element]] = {key: [] for key in _LISTS}
     ends: dict[str, int] = {}
-    start = _skip(text, 1 if text.startswith("\ufeff") else 0)
+    start = skip(text, 1 if text.startswith("\ufeff") else 0)
     try:
-        for key, value, begin, end in _members(text, start, whole=False):
+        for key, value, begin, end in members(text, start, apart=_LISTS):
             ends[""] = end
             if key not in _LISTS:
                 continue
@@ -195,50 +190,18 @@ def _document(text: str, path: Path) -> tuple[dict[str, list[Element]], dict[str
     return lists, ends
 
 
-def _members(text: str, at: int, whole: bool = True) -> Iterator[tuple[str, Any, int, int]]:
-    """The members of an object that begins at `at`: key, value, and where the value begins and ends.
-
-    Without `whole`, the value of COCO's lists is that of their elements.
-    """
-    if text[at] != "{":
-        raise json.JSONDecodeError("expected an object", text, at)
-    at = _skip(text, at + 1)
-    while text[at] != "}":
-        key, at = _DECODE(text, at)
-        at = _skip(text, _skip(text, at) + 1)
-        if not whole and key in _LISTS and text[at] == "[":
-            elements = list(_elements(text, at))
-            value, end = elements, _skip(text, elements[-1][2] if elements else at + 1) + 1
-        else:
-            value, end = _DECODE(text, at)
-        yield key, value, at, end
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-
-
-def _elements(text: str, at: int) -> Iterator[Element]:
-    """The elements of a list that begins at `at`."""
-    at = _skip(text, at + 1)
-    while text[at] != "]":
-        value, end = _DECODE(text, at)
-        yield value, at, end
-        at = _skip(text, end)
-        if text[at] == ",":
-            at = _skip(text, at + 1)
-
-
-def _skip(text: str, at: int) -> int:
-    match = _BLANK.match(text, at)
-    return match.end() if match else at
-
-
 def _is_image(image: Any) -> bool:
     return (
         isinstance(image, dict)
         and isinstance(image.get("id"), (int, str))
         and isinstance(image.get("file_name"), str)
     )
+
+
+def _names(category: Any) -> tuple[int, tuple[str, ...]]:
+    """How many landmarks a category has, and what they are called unless they are numbered."""
+    names = tuple(map(str, category.get("keypoints") or ()))
+    return len(names), without_numbers(names)
 
 
 def _triple(slot: Slot, landmark: int) -> tuple[float | int, ...]:

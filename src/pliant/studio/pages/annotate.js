@@ -5,7 +5,7 @@ import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
 import { certainty, drawOverlay, drawPicture, readColours } from "./drawing.js";
-import { change, copyPrevious, refit, select, setState, startFromTemplate, undo } from "./editing.js";
+import { change, copyPrevious, flipDraft, refit, select, setState, startFromTemplate, undo } from "./editing.js";
 import { ImageList } from "./image-list.js";
 import { listenToKeys } from "./keys.js";
 import { LandmarkList } from "./landmark-list.js";
@@ -14,6 +14,7 @@ import { objectDialog } from "./object-dialog.js";
 import { Opening } from "./opening.js";
 import { Outbox } from "./outbox.js";
 import { listenToPointers } from "./pointer.js";
+import { listenToExport } from "./export-dialog.js";
 import { scaleDialog } from "./scale-dialog.js";
 import { listenToSettings } from "./settings.js";
 import { say, trying } from "./shell.js";
@@ -25,10 +26,11 @@ const images = new ImageList(find("#image-list"), { open: (index) => open(index)
 const landmarks = new LandmarkList(find("#landmark-list"), {
   choose: (landmark, add) => select(desk, [landmark], { add, reveal: true }),
 });
+listenToExport();
 const askScale = scaleDialog({
   saved: (scale) => {
     change(desk, {}, { scale });
-    desk.tell(`Scale bar of ${scale.length} ${scale.unit} placed`);
+    desk.tell(scale ? `Scale bar of ${scale.length} ${scale.unit} placed` : "Scale bar removed");
     setTool("points");
   },
   left: () => {
@@ -76,7 +78,7 @@ function showStatus() {
   const zoom = `${view.scale >= 0.1 ? Math.round(view.scale * 100) : (view.scale * 100).toFixed(1)} %`;
   const model = project.model ? ` · model from ${project.model.samples} images` : "";
   setText("#status", desk.picture ? at + zoom + model : "");
-  setText("#placed", marks ? `${marks.placed} of ${marks.count}` : "");
+  setText("#placed", marks ? `${marks.placed} / ${marks.count}` : "");
   setText("#hint", hint());
   find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length;
   find("#redo").disabled = !desk.image?.can_redo || Boolean(marks?.pending.length);
@@ -206,6 +208,7 @@ const actions = {
   redo: () => undo(desk, "redo").then(() => desk.marks && opening.propose()),
   template: () => startFromTemplate(desk),
   copy: () => copyPrevious(desk),
+  flip: () => flipDraft(desk),
   refit: () => refit(desk, desk.marks?.draft?.source === "model"),
   barDrawn: (bar) => askScale(bar, desk.marks.scale),
 };
@@ -231,7 +234,8 @@ for (const button of document.querySelectorAll("[data-state]")) button.addEventL
 find(".desk").addEventListener("click", (event) => {
   if (event.detail > 0 && event.target.closest(".bar button, .states button, #landmark-list")) overlay.focus({ preventScroll: true });
 });
-find("#order").addEventListener("change", (event) => (opening.order = event.target.value));
+find("#order").value = desk.options.order;
+find("#order").addEventListener("change", (event) => desk.setOption("order", event.target.value));
 find("#show").addEventListener("change", (event) => images.setShow(event.target.value));
 find("#number").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
@@ -260,7 +264,7 @@ on("model", ({ number, samples }) => {
   const first = !desk.project.model;
   desk.project.model = { ...desk.project.model, number, samples };
   if (first) say(`The model has learned from ${samples} images: it proposes points from now on.`, "good");
-  if (desk.marks && !desk.marks.draft && !desk.marks.placed) opening.propose();
+  opening.proposeAgain();
   desk.changed();
 });
 on("object", loadObject);
@@ -281,7 +285,7 @@ function loadProgress() {
 
 function showProgress(project) {
   Object.assign(desk.project, { done: project.done, count: project.count, model: project.model });
-  setText("#progress", `${project.done.toLocaleString("en")} of ${project.count.toLocaleString("en")} done`);
+  setText("#progress", `${project.done.toLocaleString("en")} / ${project.count.toLocaleString("en")} done`);
   desk.changed();
 }
 

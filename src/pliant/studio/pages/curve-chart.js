@@ -38,7 +38,7 @@ export function ticks(low, high, about) {
   return found;
 }
 
-// { lines: [{ name, x, y, look, steps }], bands: [[from, to]], marks: [x], xTitle, yTitle, xRange, yRange, percent, alt }
+// { lines: [{ name, x, y, look, steps, dots }], bands: [[from, to]], marks: [x], xTitle, yTitle, xRange, yRange, percent, alt }
 export class CurveChart {
   constructor(container) {
     this.svg = drawn("svg", { class: "chart", role: "img", "aria-label": "Chart" });
@@ -69,13 +69,18 @@ export class CurveChart {
     this.scales = { x, y, inner, width, height };
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.svg.setAttribute("aria-label", content.alt);
-    const inside = drawn("clipPath", { id: this.inside }, drawn("rect", { x: MARGIN.left, y: MARGIN.top - 2, width: inner.width, height: inner.height + 4 }));
+    const inside = drawn("clipPath", { id: this.inside }, drawn("rect", { x: MARGIN.left - 4, y: MARGIN.top - 4, width: inner.width + 8, height: inner.height + 8 }));
     const body = drawn("g", { "clip-path": `url(#${this.inside})` });
     for (const [from, to] of content.bands ?? [])
       body.append(drawn("rect", { class: "band", x: x(from) - 1, y: MARGIN.top, width: Math.max(2, x(to) - x(from) + 2), height: inner.height }));
     for (const mark of content.marks ?? [])
       body.append(drawn("path", { class: "mark-line", d: `M${x(mark)} ${MARGIN.top}V${MARGIN.top + inner.height}` }));
-    for (const line of lines) body.append(drawn("path", { class: lookOf(line.look), d: path(line, x, y) }));
+    for (const line of lines) {
+      body.append(drawn("path", { class: lookOf(line.look), d: path(line, x, y) }));
+      if (line.dots)
+        for (const [k, value] of line.x.entries())
+          if (line.y[k] !== null) body.append(drawn("circle", { class: `dot colour-${line.look % COLOURS}`, cx: x(value), cy: y(line.y[k]), r: 3.2 }));
+    }
     this.guide = drawn("path", { class: "guide", d: "" });
     this.svg.replaceChildren(inside, this.axes(content, x, y, inner), body, this.guide);
   }

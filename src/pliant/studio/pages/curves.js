@@ -22,39 +22,72 @@ export function resampled(vertices, count, closed = false) {
   return points;
 }
 
-// Landmarks from lines of text: a name each, or "jaw 1-17" for a curve of 17 points, "eye 1-8 closed" for a ring.
+// Landmarks from lines of text: a name each, or "jaw 1-17" for a curve of 17 points, "eye 1-8 closed" for a ring, and
+// "curve lung: 0 .. 43, 50 closed" for a curve through landmarks that are named already.
 export function objectFrom(text) {
   const names = [];
   const curves = [];
   for (const line of text.split("\n").map((part) => part.trim()).filter(Boolean)) {
-    const range = line.match(/^(.*?)\s*(\d+)\s*(?:-|–|\.\.)\s*(\d+)(\s+closed)?$/i);
-    if (!range || Number(range[3]) < Number(range[2])) {
-      names.push(line);
-      continue;
-    }
-    const [, name, first, last, closed] = range;
-    if (last - first >= 5000) throw new Error(`“${line}” would be more than 5000 landmarks.`);
-    const points = [];
-    for (let n = Number(first); n <= Number(last); n++) points.push(names.push(`${name} ${n}`.trim()) - 1);
-    if (name && points.length > 1) curves.push({ name, points, closed: Boolean(closed) });
+    const curve = line.match(/^curve\s+(.+?)\s*:\s*(.+?)(\s+closed)?$/i);
+    const range = line.match(/^(.*?)\s*(\d+)\s*(?:-|–)\s*(\d+)(\s+closed)?$/i);
+    if (curve) curves.push({ name: curve[1], points: through(curve[2], names), closed: Boolean(curve[3]) });
+    else if (range && Number(range[3]) >= Number(range[2])) addRange(range, names, curves);
+    else names.push(line);
   }
   const twice = names.find((name, k) => names.indexOf(name) !== k);
-  if (twice) throw new Error(`“${twice}” is there twice: each landmark needs a name of its own.`);
+  if (twice !== undefined) throw new Error(`“${twice}” is there twice: each landmark needs a name of its own.`);
   return { names, curves };
 }
 
-// The text that `objectFrom` reads as the same landmarks, as far as curves are numbered in a row.
+function addRange([line, name, first, last, closed], names, curves) {
+  if (last - first >= 5000) throw new Error(`“${line}” would be more than 5000 landmarks.`);
+  const points = [];
+  for (let n = Number(first); n <= Number(last); n++) points.push(names.push(`${name} ${n}`.trim()) - 1);
+  if (name && points.length > 1) curves.push({ name, points, closed: Boolean(closed) });
+}
+
+// The numbers of landmarks that are listed by name, with ".." for all between two.
+function through(text, names) {
+  const number = (name) => {
+    const found = names.indexOf(name.trim());
+    if (found < 0) throw new Error(`“${name.trim()}” is not a landmark: name it above the curve.`);
+    return found;
+  };
+  return text.split(",").flatMap((part) => {
+    const [first, last = first] = part.split("..").map(number);
+    return Array.from({ length: Math.max(last - first, 0) + 1 }, (_, k) => first + k);
+  });
+}
+
+// The text that `objectFrom` reads as the same landmarks.
 export function textOf({ names, curves }) {
   const lines = [];
+  const told = new Set();
   for (let k = 0; k < names.length; k++) {
-    const curve = curves.find(({ name, points }) =>
-      points[0] === k && points.every((point, n) => point === k + n && names[point] === `${name} ${n + 1}`));
+    const curve = curves.find((one) => one.points[0] === k && isNumbered(one, names));
+    let end = k;
     if (curve) {
       lines.push(`${curve.name} 1-${curve.points.length}${curve.closed ? " closed" : ""}`);
-      k += curve.points.length - 1;
+      told.add(curve);
+      end = curve.points.at(-1);
     } else {
-      lines.push(names[k]);
+      while (/^(0|[1-9]\d*)$/.test(names[k]) && names[end + 1] === String(Number(names[end]) + 1)) end++;
+      lines.push(end > k ? `${names[k]}-${names[end]}` : names[k]);
     }
+    k = end;
   }
+  for (const curve of curves) if (!told.has(curve)) lines.push(`curve ${curve.name}: ${listed(curve, names)}${curve.closed ? " closed" : ""}`);
   return lines.join("\n");
+}
+
+const isNumbered = ({ name, points }, names) =>
+  points.length > 1 && points.every((point, n) => point === points[0] + n && names[point] === `${name} ${n + 1}`);
+
+function listed({ points }, names) {
+  const runs = [];
+  for (const point of points) {
+    if (runs.length && runs.at(-1)[1] === point - 1) runs.at(-1)[1] = point;
+    else runs.push([point, point]);
+  }
+  return runs.map(([first, last]) => (last > first ? `${names[first]} .. ${names[last]}` : names[first])).join(", ");
 }

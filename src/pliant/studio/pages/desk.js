@@ -3,7 +3,7 @@
 
 import { View } from "./view.js";
 
-const REMEMBERED = ["loupe", "crosshair", "ellipses", "labels", "follow", "mirror"];
+const REMEMBERED = ["loupe", "crosshair", "ellipses", "labels", "follow", "mirror", "order"];
 
 export class Desk extends EventTarget {
   project = { names: [], curves: [], read_only: "", count: 0, done: 0, model: null };
@@ -27,7 +27,7 @@ export class Desk extends EventTarget {
   line = [];
   curve = null;
   gesture = null;
-  options = { loupe: false, crosshair: false, ellipses: false, labels: false, follow: true, mirror: false };
+  options = { loupe: false, crosshair: false, ellipses: false, labels: false, follow: true, mirror: false, order: "model" };
 
   constructor() {
     super();

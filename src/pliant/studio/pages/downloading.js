@@ -6,9 +6,10 @@ export async function download(path) {
     const said = await response.json().catch(() => null);
     throw new Error(said?.error ?? `The server said ${response.status}.`);
   }
-  const [, name] = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("Content-Disposition") ?? "") ?? [];
+  const told = response.headers.get("Content-Disposition") ?? "";
+  const [, encoded, plain] = /filename(?:\*=utf-8''([^;]+)|="([^"]+)")/i.exec(told) ?? [];
   const address = URL.createObjectURL(await response.blob());
-  const link = Object.assign(document.createElement("a"), { href: address, download: decodeURIComponent(name ?? "pliant") });
+  const link = Object.assign(document.createElement("a"), { href: address, download: encoded ? decodeURIComponent(encoded) : (plain ?? "pliant") });
   document.body.append(link);
   link.click();
   link.remove();

@@ -143,10 +143,13 @@ function drawPoints(context, { marks, view, selection, highlighted, hover }) {
     if (marks.isDraft(landmark)) {
       outlined(context, 2, certainty(marks.deviation(landmark), size));
     } else if (marks.states[landmark] === HIDDEN && !marks.moving.has(landmark)) {
-      context.fillStyle = "rgb(255 255 255 / .35)";
+      outlined(context, 1.6, colours.hidden);
+      context.fillStyle = colours.hidden;
       context.fill();
-      context.setLineDash([2.5, 2]);
-      outlined(context, 2, colours.hidden);
+      context.setLineDash([2.2, 2.2]);
+      context.lineWidth = 1.6;
+      context.strokeStyle = "#fff";
+      context.stroke();
       context.setLineDash([]);
     } else {
       outlined(context, 1.4, "#fff");

@@ -213,9 +213,20 @@ export async function copyPrevious(desk) {
   }
   const previous = await trying(() => get(`/api/images/${image.previous}`));
   if (!previous || desk.marks !== marks) return;
-  const [across, down] = [image.width / previous.width, image.height / previous.height];
-  setDraft(desk, { source: "copy", points: previous.points.map((point) => point && [point[0] * across, point[1] * down]) });
+  // An image of another size is taken to show the same at another scale, and in its middle as well.
+  const scale = Math.sqrt((image.width * image.height) / Math.max(previous.width * previous.height, 1)) || 1;
+  const put = ([x, y]) => [image.width / 2 + scale * (x - previous.width / 2), image.height / 2 + scale * (y - previous.height / 2)];
+  setDraft(desk, { source: "copy", points: previous.points.map((point) => point && put(point)) });
   desk.tell(`The points of ${previous.name} are shown: correct them, and press Enter.`);
+}
+
+// Turns a mean shape or a copy over, for an object that faces the other way.
+export function flipDraft(desk) {
+  const { draft } = desk.marks ?? {};
+  if (!draft || draft.source === "model") return;
+  const box = boundsOf(draft.points.filter(Boolean));
+  setDraft(desk, { ...draft, points: draft.points.map((point) => point && [box.left + box.right - point[0], point[1]]) });
+  desk.tell("The shape is turned over.");
 }
 
 // ----- the model follows

@@ -6,6 +6,7 @@ import { drawLabels, drawLandmarks, drawMesh } from "./landmark-drawing.js";
 import { makeMeshPainter } from "./mesh-drawing.js";
 import { makeModePlayer } from "./mode-player.js";
 import { modeRow, poseRow } from "./mode-sliders.js";
+import { trainingControls } from "./model-training.js";
 import { addShortcuts, colour, trying } from "./shell.js";
 import { instance, placeOf, posed, seen, viewOf } from "./shape-instance.js";
 import { makeBlender } from "./texture-blending.js";
@@ -18,8 +19,8 @@ const SHOWN_AT_FIRST = 8;
 const POSES = [
   { key: "scale", name: "Scale", min: 0.3, max: 2, step: 0.01, start: 1, unit: "×" },
   { key: "rotation", name: "Rotation", min: -180, max: 180, step: 1, start: 0, unit: "°" },
-  { key: "x", name: "Shift to the right", min: -1, max: 1, step: 0.01, start: 0, unit: "" },
-  { key: "y", name: "Shift down", min: -1, max: 1, step: 0.01, start: 0, unit: "" },
+  { key: "x", name: "Shift to the right", min: -100, max: 100, step: 1, start: 0, unit: " %" },
+  { key: "y", name: "Shift down", min: -100, max: 100, step: 1, start: 0, unit: " %" },
 ];
 const KINDS = { shape: "Shape", texture: "Appearance" };
 
@@ -56,7 +57,8 @@ function redraw() {
 }
 
 function draw() {
-  const points = seen(posed(instance(model, deviations.shape), pose, place), viewOf(model, picture.width, picture.height));
+  const shifted = { ...pose, x: pose.x / 100, y: pose.y / 100 };
+  const points = seen(posed(instance(model, deviations.shape), shifted, place), viewOf(model, picture.width, picture.height));
   if (textureMoved && shown.texture) {
     painter.setTexture(blend(deviations.texture));
     textureMoved = false;
@@ -164,8 +166,7 @@ function showRows(kind, shares, kept) {
   fold(kind, true);
   more.onclick = () => fold(kind, more.getAttribute("aria-expanded") === "true");
   find(`#${kind}-variance`).replaceChildren(varianceChart(shares, KINDS[kind]));
-  find(`#${kind}-explained`).textContent = explained(shares, kept, KINDS[kind]);
-  if (!shares.length) find(`#${kind}-rows`).append(element("p", { class: "quiet-text" }, explained(shares, kept, KINDS[kind])));
+  for (const place of ["explained", "told"]) find(`#${kind}-${place}`).textContent = explained(shares, kept, KINDS[kind]);
 }
 
 function fold(kind, folded) {
@@ -196,14 +197,17 @@ async function load() {
   showRows("texture", model.texture.shares, model.texture.kept);
   for (const part of ["#sliders", "#variances"]) find(part).hidden = false;
   find("#nothing").hidden = true;
-  picture.setAttribute("aria-label", `An instance of the model, which has ${model.landmarks} landmarks${model.samples ? ` and was trained on ${model.samples} images` : ""}`);
+  find("#about").textContent = about();
+  picture.setAttribute("aria-label", `An instance of the model. ${about()}`);
   resize();
 }
+
+const about = () => `${model.landmarks} landmarks${model.samples ? `, trained on ${model.samples.toLocaleString("en")} images` : ""}.`;
 
 function nothing(error) {
   const hidden = find("#nothing");
   hidden.hidden = false;
-  hidden.replaceChildren(element("h2", {}, "Nothing to explore"), element("p", {}, error.message));
+  hidden.replaceChildren(element("h2", {}, "Nothing to explore yet"), element("p", {}, error.message.charAt(0).toUpperCase() + error.message.slice(1)), trainingControls({ existing: false }));
 }
 
 for (const { key, ...rest } of POSES) {
@@ -218,6 +222,7 @@ for (const { key, ...rest } of POSES) {
 }
 for (const name of Object.keys(shown)) find(`#show-${name}`).addEventListener("click", () => toggle(name));
 find("#random").addEventListener("click", () => eachMode(sampled));
+find("#training").replaceChildren(trainingControls({ existing: true }));
 find("#reset").addEventListener("click", reset);
 find("#plausible").addEventListener("change", limitModes);
 new ResizeObserver(resize).observe(stage);
@@ -239,7 +244,7 @@ find("#newer").addEventListener("click", () =>
   }),
 );
 // Not by itself: a slider that somebody drags must not vanish.
-on("model", () => {
+on("trained", () => {
   if (model) find("#newer").hidden = false;
   else load().catch(nothing);
 });

@@ -41,7 +41,7 @@ export function fitCard(run, fit, number, formats) {
     if (picture) context.drawImage(picture, 0, 0, canvas.width, canvas.height);
     const seen = (points) => points.map(([x, y]) => [(x - left + 0.5) * zoom, (y - top + 0.5) * zoom]);
     const at = steps[Math.min(step, steps.length - 1)];
-    const radius = finer * Math.max(1.6, Math.min(3, canvas.clientWidth / 150));
+    const radius = finer * Math.max(1.2, Math.min(3, (widthOf(fit.points ?? fit.start) * zoom) / finer / 90));
     if (look.truth && run.truth) drawLandmarks(context, seen(run.truth), { colour: colour("sure"), radius });
     if (look.start && fit.start) drawLandmarks(context, seen(fit.start), { colour: colour("unsure"), radius });
     if (!at) return;
@@ -81,6 +81,12 @@ export function fitCard(run, fit, number, formats) {
       draw();
     },
   };
+}
+
+// So that landmarks of a small object do not cover it.
+function widthOf(points) {
+  const x = points.map((point) => point[0]);
+  return Math.max(...x) - Math.min(...x);
 }
 
 function facts(fit) {

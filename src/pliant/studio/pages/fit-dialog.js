@@ -34,11 +34,27 @@ export class FitDialog {
   async open(result, rows, place) {
     this.result = result;
     this.rows = rows;
-    if (!this.dialog.open) this.dialog.showModal();
+    if (!this.dialog.open) {
+      this.clear();
+      this.dialog.showModal();
+    }
     await this.go(place);
   }
 
+  // Nothing of the last fit is to be seen while the next one comes.
+  clear() {
+    this.fit = null;
+    this.place = undefined;
+    this.image.removeAttribute("src");
+    prepared(this.canvas, 1, 1);
+    find("#fit-title").textContent = "…";
+    for (const name of ["#fit-cells", "#fit-worst", "#fit-obstacle"]) find(name).replaceChildren();
+    find("#fit-trouble").hidden = true;
+    find("#fit-take").disabled = true;
+  }
+
   step(by) {
+    if (!this.fit) return;
     const place = this.place + by;
     if (place >= 0 && place < (this.rows.total ?? 0)) this.go(place);
   }
@@ -122,6 +138,7 @@ export class FitDialog {
   }
 
   toggle(what) {
+    if (!this.fit) return;
     this[what] = !this[what];
     find(`#fit-${what}`).setAttribute("aria-pressed", String(this[what]));
     if (what === "whole" && !this.fit.trouble) this.image.src = this.address();

@@ -3,7 +3,7 @@
 import { algorithmChoice } from "./algorithm-choice.js";
 import { get, on, send } from "./api.js";
 import { makeBoxStage } from "./box-stage.js";
-import { find, latest } from "./dom.js";
+import { element, find, latest } from "./dom.js";
 import { download } from "./downloading.js";
 import { fitCard } from "./fit-card.js";
 import { linesOf, percentErrors, relativeCosts } from "./fit-steps.js";
@@ -143,7 +143,11 @@ function showFits() {
   if (!find("#error-figure").hidden) chart("#errors", "Error over iterations", percentErrors, number);
   find("#see-fits").disabled = false;
   find("#see-fits").textContent = `Fits (${run.fits.length})`;
-  if (first) see("fits");
+  if (first) {
+    see("fits");
+    // On a phone, fits are below what was asked for.
+    if (matchMedia("(max-width: 900px)").matches) find(".outcome").scrollIntoView();
+  }
   showLook();
   player.setLast(Math.max(0, ...cards.map(({ steps }) => steps.length - 1)));
 }
@@ -242,18 +246,25 @@ function showChanged() {
   find("#changed").textContent = count ? `${count} changed` : "";
 }
 
-trying(async () => {
-  const known = await get("/api/fitting");
-  formats = known.formats;
-  choice = algorithmChoice(find("#algorithms"), find("#another"), known.algorithms, known.most);
-  form = settingsForm(known.settings, showChanged);
-  find("#settings").replaceChildren(...form.nodes);
-}).then(() => {
-  if (!form) {
-    find("#run").disabled = true;
-    find("#nothing").textContent = "There is no model to fit with yet.";
+async function setUp() {
+  try {
+    const known = await get("/api/fitting");
+    formats = known.formats;
+    choice = algorithmChoice(find("#algorithms"), find("#another"), known.algorithms, known.most);
+    form = settingsForm(known.settings, showChanged);
+    find("#settings").replaceChildren(...form.nodes);
+    page.classList.remove("without");
+    find("#nothing").textContent = "Drop an image, or open one of the collection by its number.";
+  } catch (error) {
+    page.classList.add("without");
+    find("#nothing").replaceChildren(sentence(error.message), " ", element("a", { href: "/explore" }, "Train one in Explore."));
   }
-});
+}
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+setUp();
+on("trained", () => form || setUp());
 trying(async () => {
   const { count } = await get("/api/project");
   find("#number").max = String(count);

@@ -27,11 +27,12 @@ export class Gallery {
   }
 
   // Shows the rows of a result; `columns` are the names of their cells.
-  show(id, rows, columns, measure) {
+  show(id, rows, columns, { measure, label }) {
     this.id = id;
     this.rows = rows;
     this.columns = columns;
     this.measure = measure;
+    this.label = label;
     this.active = 0;
     this.scroller.scrollTop = 0;
     for (const item of this.items.values()) this.put(item);
@@ -88,6 +89,7 @@ export class Gallery {
     item.image.removeAttribute("src");
     item.shown = item.drawn = "";
     item.box.hidden = true;
+    item.box.removeAttribute("aria-posinset");
     this.spare.push(item);
   }
 
@@ -156,7 +158,8 @@ export class Gallery {
   caption(row) {
     const cell = (name) => row.cells[this.columns.indexOf(name)];
     const frame = cell("frame");
-    const name = frame === undefined ? fileName(String(cell("image"))) : `frame ${frame}`;
+    const label = this.label ? ` · ${cell(this.label)}` : "";
+    const name = `${frame === undefined ? fileName(String(cell("image"))) : `frame ${frame}`}${label}`;
     const value = this.measure ? cell(this.measure) : null;
     const state = cell("event") ?? cell("status");
     const facts = [value === null || value === undefined ? null : shownCell(value), state].filter(Boolean);

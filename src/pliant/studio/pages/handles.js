@@ -6,11 +6,15 @@ const OUTSIDE = 26;
 const EDGE = 18;
 export const HANDLE_RADIUS = 11;
 
-// The landmarks that handles would move.
+// Points of the mean shape or of another image have yet to be brought to their place.
+const isLoose = (marks) => ["template", "copy"].includes(marks.draft?.source) && marks.drafts.length > 1;
+
+// The landmarks that handles would move: what is selected, or else what is loose, or else all.
 export function groupOf({ marks, selection }) {
   if (!marks) return [];
   const chosen = [...selection].filter((landmark) => marks.at(landmark));
-  return chosen.length > 1 ? chosen : marks.shown;
+  if (chosen.length > 1) return chosen;
+  return isLoose(marks) ? marks.drafts : marks.shown;
 }
 
 // [{ kind: "move" | "turn" | "scale", at: [x, y] on the screen, all: whether it moves everything }]
@@ -26,8 +30,7 @@ export function handlesOf(desk) {
     Math.min(Math.max(y, EDGE), view.stage.height - EDGE),
   ];
   const handles = [{ kind: "move", at: inside([box.left - OUTSIDE, box.top - OUTSIDE]), all, box }];
-  const loose = ["template", "copy"].includes(marks.draft?.source) && marks.drafts.length > 1;
-  if (!all || loose) {
+  if (!all || isLoose(marks)) {
     handles.push({ kind: "turn", at: inside([box.right + OUTSIDE, box.top - OUTSIDE]), all, box });
     handles.push({ kind: "scale", at: inside([box.right + OUTSIDE, box.bottom + OUTSIDE]), all, box });
   }

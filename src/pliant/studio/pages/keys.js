@@ -85,6 +85,7 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     { keys: "Escape", what: "end the tool, or select nothing", does: escape },
     { keys: "T", what: "start from the mean shape", does: actions.template },
     { keys: "D", what: "copy the points of the previous image", does: actions.copy },
+    { keys: "Shift+T", what: "turn the mean shape or the copy over", does: actions.flip },
     { keys: "G", what: "fit the model again, with the fixed points held", does: actions.refit },
     { keys: "F", what: "model follows, on or off", does: () => actions.toggle("follow") },
     { keys: "A", what: "tool: place and drag points", does: () => actions.setTool("points") },

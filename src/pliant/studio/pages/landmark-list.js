@@ -22,7 +22,7 @@ export class LandmarkList {
       const words = element("span", { class: "words" });
       const number = element("span", { class: "number" }, String(landmark + 1));
       const node = element("li", { role: "option", id: `landmark-${landmark}`, class: "list-row", "aria-selected": "false" }, dot, numbered ? number : null, element("span", { class: "name", title: name }, name), words);
-      return { node, dot, words, shown: "" };
+      return { node, dot, words, name, shown: "" };
     });
     this.list.replaceChildren(...this.rows.map(({ node }) => node));
   }
@@ -41,6 +41,8 @@ export class LandmarkList {
       row.dot.className = `dot ${kind}`;
       row.dot.style.borderColor = kind === "draft" ? certainty(marks.deviation(landmark), size) : "";
       row.words.textContent = suspicious ? "suspicious" : words;
+      const aloud = [row.name, kind === "draft" ? "proposed" : "", row.words.textContent || STATES[UNSEEN]];
+      row.node.setAttribute("aria-label", aloud.filter(Boolean).join(", "));
       row.node.setAttribute("aria-selected", chosen);
       row.node.classList.toggle("active", landmark === active);
       row.node.classList.toggle("suspicious", suspicious);
@@ -84,7 +86,7 @@ function described(marks, landmark) {
   const state = marks.states[landmark];
   if (marks.isDraft(landmark)) {
     const deviation = marks.deviation(landmark);
-    return ["draft", deviation === null ? "proposed" : `proposed ± ${deviation.toFixed(1)} px`];
+    return ["draft", deviation === null ? "proposed" : `± ${deviation.toFixed(1)} px`];
   }
   if (marks.moving.has(landmark) && state === UNSEEN) return [CLASSES[VISIBLE], "moving"];
   if (state === UNSEEN) return ["unseen", ""];

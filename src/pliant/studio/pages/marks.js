@@ -33,7 +33,7 @@ export class Marks {
       this.states[landmark] = state;
     }
     this.finished = change.finished ?? this.finished;
-    this.scale = change.scale ?? this.scale;
+    if (change.scale !== undefined) this.scale = change.scale || null;  // false takes the bar away
   }
 
   add(change) {

@@ -8,11 +8,13 @@ import { say, trying } from "./shell.js";
 // Larger pictures are made smaller by the server; points are in pixels of the full size all the same.
 const MOST_PIXELS = 80e6;
 
+// An address has only so much room.
+const MOST_SKIPPED = 500;
+
 export class Opening {
   constructor(desk, { opened }) {
     this.desk = desk;
     this.opened = opened;
-    this.order = "model";
     this.count = 0;
     this.skipped = new Set();
     this.ahead = null; // { index, promise of a picture }
@@ -91,17 +93,26 @@ export class Opening {
     return undefined;
   }
 
+  // A better model has something to say of an image that nobody has begun with; hands that work are not disturbed.
+  proposeAgain() {
+    const { marks, selection, gesture } = this.desk;
+    const draft = marks?.draft?.source ?? "model";
+    if (marks && draft === "model" && !marks.placed && !selection.size && !gesture) this.propose();
+  }
+
   next() {
     const after = this.desk.image?.index ?? -1;
-    return get(`/api/next?after=${after}&order=${this.order}&skipped=${[...this.skipped].join(",")}`);
+    const skipped = [...this.skipped].slice(-MOST_SKIPPED).join(",");
+    return get(`/api/next?after=${after}&order=${this.desk.options.order}&skipped=${skipped}`);
   }
 
   // Goes to the image that is next; one that was skipped in this session comes back only when no other is left.
   async goOn() {
     await trying(async () => {
       const next = await this.next();
-      if (next && next.index !== this.desk.image?.index) await this.open(next.index, { reason: next.reason });
-      else say("All images are finished.", "good");
+      if (!next) say("All images are finished.", "good");
+      else if (next.index === this.desk.image?.index) say("This is the only image that is left.");
+      else await this.open(next.index, { reason: next.reason });
     });
   }
 

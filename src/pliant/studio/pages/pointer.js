@@ -47,7 +47,7 @@ export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnde
     const handle = handleAt(at, reach);
     if (handle) return handled(handle, at);
     if (tool === "box" || event.shiftKey) return rubberBand(at, event.shiftKey);
-    return pan(at, () => place(desk, desk.view.toImage(at)) || unselect(desk));
+    return pan(at, () => (desk.view.shows(desk.view.toImage(at)) && place(desk, desk.view.toImage(at))) || unselect(desk));
   }
 
   function pan(start, click = () => unselect(desk)) {

@@ -15,6 +15,8 @@ export class ResultList {
     this.current = "";
     find("#shelf-again").addEventListener("click", () => this.look());
     if (matchMedia("(max-width: 820px)").matches) find("#shelf-box").open = false;
+    // Whoever comes back from a terminal may have made a result there.
+    addEventListener("focus", () => this.look().catch(() => {}));
   }
 
   async look() {

@@ -85,7 +85,9 @@ export class Overview {
   drawCurves(curves, legend, controls) {
     const shown = curves.slice(0, MOST_CURVES).map((curve, look) => ({ ...curve, look }));
     const errors = ["error", "start_error"].includes(this.measure);
-    const usual = roundLimit(shown.map((curve) => quantile(curve, errors ? 0.9 : 0.995)), errors);
+    const ends = shown.map((curve) => quantile(curve, errors ? 0.9 : 0.995)).sort((a, b) => a - b);
+    // Of errors so far that the better half reaches its end: failures would fill the picture otherwise.
+    const usual = roundLimit(errors ? [ends[Math.floor(ends.length / 2)] ?? 0] : ends);
     const limit = this.limit ?? (errors ? Math.min(usual, WIDEST) : usual);
     const least = Math.min(...shown.map((curve) => quantile(curve, 0.01)));
     // Most are near 1: there is nothing to see below where they begin.
@@ -132,7 +134,7 @@ export class Overview {
     const lines = found.courses.slice(0, MOST_CURVES).map((course, look) => ({ name: found.courses.length > 1 ? `object ${course.object}` : "", x: course.frames, y: course.values, look }));
     const known = lines.flatMap((line) => line.y.filter((value) => value !== null));
     const frames = lines.flatMap((line) => line.x);
-    const high = this.measure === "confidence" ? 1 : roundLimit([Math.max(...known, 1e-9)], false);
+    const high = this.measure === "confidence" ? 1 : roundLimit([extreme(known, Math.max)]);
     const alone = found.courses.length === 1 ? found.courses[0] : { lost: [], restarted: [] };
     this.chart.show({
       lines,
@@ -141,7 +143,7 @@ export class Overview {
       xTitle: "frame",
       yTitle: shownTitle(this.measure),
       xRange: [extreme(frames, Math.min), Math.max(extreme(frames, Math.max), 1)],
-      yRange: [Math.min(0, ...known), high],
+      yRange: [Math.min(0, extreme(known, Math.min)), high],
       alt: `${shownTitle(this.measure)} over ${frames.length} frames`,
     });
     const told = [
@@ -186,7 +188,7 @@ export class Overview {
     const draw = () => {
       const name = chosen.value;
       const share = name.startsWith("lt_");
-      const lines = found.lines.map((line, look) => ({ name: line.group, x: line.values, y: line.figures[name], look }));
+      const lines = found.lines.map((line, look) => ({ name: line.group, x: line.values, y: line.figures[name], look, dots: true }));
       const values = lines.flatMap((line) => line.x);
       const heights = lines.flatMap((line) => line.y).filter((value) => value !== null);
       chart.show({
@@ -194,7 +196,7 @@ export class Overview {
         xTitle: found.name || "value",
         yTitle: title(name),
         xRange: [Math.min(...values), Math.max(...values)],
-        yRange: [0, share ? 1 : roundLimit([Math.max(...heights)], false)],
+        yRange: [0, share ? 1 : roundLimit(heights)],
         percent: share,
         alt: `${title(name)} against ${found.name}: ${lines.length} lines`,
       });
@@ -286,10 +288,10 @@ function shareBelow(curve, limit) {
   return share;
 }
 
-// A round number above the least of some for errors, above all of them otherwise.
-function roundLimit(values, least) {
+// A round number that none of some is above.
+function roundLimit(values) {
   const known = values.filter((value) => value > 0);
-  const value = known.length ? (least ? Math.min : Math.max)(...known) : 1;
+  const value = known.length ? extreme(known, Math.max) : 1;
   const power = 10 ** Math.floor(Math.log10(value));
   return Number(([1, 2, 5, 10].find((step) => step * power >= value) * power).toPrecision(6));
 }

@@ -104,12 +104,17 @@ function showRows() {
     },
     onfail: (error) => say(error.message, "bad"),
   });
+  // As many as before, until it is known: the page does not jump for every change of the order.
+  if (rows?.id === mine.id) mine.total = rows.total;
   rows = mine;
   const names = result.columns.map((column) => column.name);
-  if (view === "gallery") gallery.show(result.id, rows, names, filters.values.measure);
+  if (view === "gallery") gallery.show(result.id, rows, names, { measure: filters.values.measure, label: severalLabels() });
   else table.show(rows, result.columns, filters.values);
   rows.begin();
 }
+
+// The column with the algorithm, if images come once for each of several.
+const severalLabels = () => ((result.choices[result.label]?.length ?? 0) > 1 && !filters.values.label ? result.label : "");
 
 function tellCount() {
   const all = result.count.toLocaleString("en");

@@ -9,6 +9,10 @@ export function scaleDialog({ saved, left }) {
   const unit = find("#scale-unit");
   let bar = null;
 
+  find("#scale-remove").addEventListener("click", () => {
+    saved(false);
+    dialog.close();
+  });
   find("#scale-cancel").addEventListener("click", () => dialog.close());
   dialog.addEventListener("close", () => left());
   find("#scale-form").addEventListener("submit", (event) => {
@@ -27,6 +31,7 @@ export function scaleDialog({ saved, left }) {
       return;
     }
     find("#scale-pixels").textContent = `${pixels.toFixed(1)} pixels in the image`;
+    find("#scale-remove").hidden = !known;
     if (known) [length.value, unit.value] = [known.length, known.unit];
     dialog.showModal();
     length.focus();

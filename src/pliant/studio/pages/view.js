@@ -23,6 +23,11 @@ export class View {
     return [(x - this.x) / this.across, (y - this.y) / this.scale];
   }
 
+  // Whether a point lies in the image.
+  shows([x, y]) {
+    return x >= -0.5 && y >= -0.5 && x <= this.image.width - 0.5 && y <= this.image.height - 0.5;
+  }
+
   // The zoom at which all of the image is shown.
   get fitting() {
     const { width, height } = this.stage;

@@ -1,0 +1,129 @@
+"""The most plausible shape given fixed points: it is the conditional Gaussian, and does what a person expects."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pliant.arrays import Float64
+from pliant.shape import Similarity, align, shape_size, train_shape_model
+from pliant.shape.conditional import Belief, followed, given, likelier, pose_factor, prior_belief
+
+
+def some_shapes(count: int = 30, landmarks: int = 12, seed: int = 0) -> Float64:
+    """Ellipses of several proportions, somewhere in an image."""
+    rng = np.random.default_rng(seed)
+    angles = np.linspace(0, 2 * np.pi, landmarks, endpoint=False)
+    proportions = rng.normal(1.0, 0.15, (count, 1))
+    bend = rng.normal(0.0, 0.08, (count, 1))
+    x, y = np.cos(angles) * proportions, np.sin(angles) + bend * np.cos(2 * angles)
+    return np.stack([x, y], axis=-1) * 50 + rng.normal(100, 5, (count, 1, 2))
+
+
+def some_belief(seed: int = 0) -> Belief:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(9, 2, 2))
+    return Belief(
+        rng.normal(size=(9, 2)) * 20,
+        rng.normal(size=(18, 5)),
+        0.1 * root @ np.swapaxes(root, 1, 2) + 0.05 * np.eye(2),
+    )
+
+
+def dense(belief: Belief) -> Float64:
+    whole = belief.factor @ belief.factor.T
+    for k, block in enumerate(belief.noise):
+        whole[2 * k : 2 * k + 2, 2 * k : 2 * k + 2] += block
+    return whole
+
+
+@pytest.mark.parametrize("fixed", [[3], [0, 5], [7, 1, 2, 4]])
+def test_it_is_the_conditional_gaussian(fixed: list[int]) -> None:
+    belief = some_belief()
+    places = belief.points[fixed] + np.random.default_rng(1).normal(size=(len(fixed), 2))
+    found = given(belief, fixed, places)
+    whole = dense(belief)
+    f = np.array([[2 * k, 2 * k + 1] for k in fixed]).ravel()
+    o = np.setdiff1d(np.arange(18), f)
+    gain = whole[np.ix_(o, f)] @ np.linalg.inv(whole[np.ix_(f, f)])
+    expected = belief.points.ravel()[o] + gain @ (places - belief.points[fixed]).ravel()
+    np.testing.assert_allclose(found.points.ravel()[o], expected, atol=1e-6)
+    left = whole[np.ix_(o, o)] - gain @ whole[np.ix_(f, o)]
+    np.testing.assert_allclose(dense(found)[np.ix_(o, o)], left, atol=1e-6)
+
+
+def test_fixed_points_are_where_they_were_put() -> None:
+    belief, fixed = some_belief(), [2, 6]
+    places = np.array([[400.0, -30.0], [3.0, 5.0]])
+    for found in (given(belief, fixed, places), followed(belief, fixed, places)):
+        np.testing.assert_array_equal(found.points[fixed], places)
+        assert np.all(found.covariance[fixed] == 0)
+
+
+def test_with_nothing_fixed_nothing_changes() -> None:
+    belief = some_belief()
+    for found in (given(belief, [], np.zeros((0, 2))), followed(belief, [], np.zeros((0, 2)))):
+        np.testing.assert_array_equal(found.points, belief.points)
+        np.testing.assert_array_equal(found.covariance, belief.covariance)
+
+
+def test_it_moves_with_the_image() -> None:
+    belief, fixed = some_belief(), [1, 4, 8]
+    places = belief.points[fixed] + 3
+    by = Similarity(np.asarray(1.7 * np.exp(0.6j)), np.asarray(4 - 9j))
+    for function in (given, followed):
+        one = function(belief, fixed, places).moved(by)
+        other = function(belief.moved(by), fixed, by.apply(places))
+        np.testing.assert_allclose(one.points, other.points, atol=1e-6)
+        np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-6)
+
+
+def test_points_that_are_put_where_they_are_expected_move_nothing() -> None:
+    belief, fixed = some_belief(), [0, 3]
+    found = given(belief, fixed, belief.points[fixed])
+    np.testing.assert_allclose(found.points, belief.points, atol=1e-9)
+    assert np.all(
+        np.trace(found.covariance, axis1=1, axis2=2) <= np.trace(belief.covariance, axis1=1, axis2=2) + 1e-9
+    )
+
+
+@pytest.mark.parametrize("turn", [0.0, 0.5])
+def test_points_far_away_take_the_whole_along_and_leave_it_plausible(turn: float) -> None:
+    shapes = some_shapes()
+    model = train_shape_model(shapes, 1.0)
+    noise = np.tile(1e-4 * np.eye(2), (12, 1, 1))
+    belief = prior_belief(model, noise, align(model.mean, shapes[0]), 0.3, 0.2, 0.2)
+    centre = complex(*belief.points.mean(axis=0))
+    factor = np.asarray(np.exp(1j * turn))
+    by = Similarity(factor, np.asarray(centre + 300 - 120j - factor * centre))
+    wanted = by.apply(belief.points)
+    found = followed(belief, [0, 3, 6, 9], wanted[[0, 3, 6, 9]]).points
+    size = float(shape_size(belief.points))
+    assert np.max(np.linalg.norm(found - wanted, axis=1)) < 0.1 * size
+    frame = align(model.mean, found).inverse().apply(found)
+    assert model.mahalanobis(model.project(frame)) < 2
+
+
+def test_a_sure_fit_gives_way_to_a_person_who_drags_it_far() -> None:
+    shapes = some_shapes()
+    model = train_shape_model(shapes, 1.0)
+    noise = np.tile(1e-4 * np.eye(2), (12, 1, 1))
+    wide = prior_belief(model, noise, align(model.mean, shapes[0]), 0.3, 0.2, 0.2)
+    sure = Belief(wide.points, 0.02 * wide.factor, 0.01 * wide.noise)
+    assert likelier((sure, wide), [2], sure.points[[2]] + 0.1) is sure
+    assert likelier((sure, wide), [2, 7], sure.points[[2, 7]] + 60) is wide
+
+
+def test_one_point_that_is_far_off_alone_leaves_the_others() -> None:
+    square = np.array([[0.0, 0], [100, 0], [100, 100], [0, 100]])
+    belief = Belief(square, pose_factor(square, 0.01, 0.0, 0.0), np.tile(np.eye(2), (4, 1, 1)))
+    near, far = (followed(belief, [0], square[[0]] + gap).points[1] - square[1] for gap in (1.0, 50.0))
+    assert near[0] > 0.3
+    assert far[0] < 5
+
+
+def test_wrong_numbers_are_a_sentence() -> None:
+    with pytest.raises(ValueError, match="2 landmarks are fixed, and there are 1 places"):
+        given(some_belief(), [0, 1], np.zeros((1, 2)))
+    with pytest.raises(ValueError, match="numbers from 0 to 8"):
+        given(some_belief(), [9], np.zeros((1, 2)))
