@@ -69,6 +69,7 @@ def test_left_and_right_swapped(good):
     worst = suspects_of(with_points(good, 5, lambda points: points[permutation]))[0]
     assert (worst.number, worst.check) == (5, "order")
     assert "left and right look swapped" in worst.reason
+    np.testing.assert_array_equal(worst.mend, good[5].points())
 
 
 def test_landmarks_from_the_last_to_the_first(good):

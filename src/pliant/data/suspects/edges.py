@@ -29,6 +29,9 @@ _REACH, _SIDE = 0.1, 9
 _GAIN = 0.08
 """How much more patches must correlate with those of other images for landmarks to be moved to another edge."""
 
+_SYMMETRIC_GAIN = 0.02
+"""The same where the object is symmetric, and exchanging left and right is the other guess."""
+
 
 def from_another_edge(
     suspects: Sequence[Suspect], points: Float64, image_of: Callable[[int], Image]
@@ -45,17 +48,17 @@ def from_another_edge(
         The image of a number.
 
     """
-    mirrored = {one.number: one for one in suspects if one.check == "facing"}
+    mirrored = {one.number: one for one in suspects if one.kind == "mirrored"}
     usual = _usual_patches(set(mirrored), points, image_of) if mirrored else None
     if usual is None:
         yield from suspects
         return
     seen = {k: _looked_at(one, points[k], image_of, usual) for k, one in mirrored.items()}
     for one in suspects:
-        if one.check == "facing":
+        if one.kind == "mirrored":
             yield seen[one.number]
         # Landmarks that are turned over are upside down, and no news.
-        elif one.check != "rotation" or one.number not in seen or seen[one.number].mend is None:
+        elif one.check != "rotation" or one.number not in seen or seen[one.number].kind == "mirrored":
             yield one
 
 
@@ -81,16 +84,24 @@ def _looked_at(one: Suspect, points: Float64, image_of: Callable[[int], Image], 
     as_is = _patches(image, points)
     facing = max(_alike(as_is[:, :, ::-1], usual, known), _alike(as_is[:, ::-1], usual, known))
     guesses = {
-        "x looks counted from the right edge": (width - 1, 0) + points * (-1, 1),
-        "y looks counted from the lower edge": (0, height - 1) + points * (1, -1),
-        "x and y look exchanged": points[:, ::-1].copy(),
+        "the x coordinates look counted from the right edge": (width - 1, 0) + points * (-1, 1),
+        "the y coordinates look counted from the lower edge": (0, height - 1) + points * (1, -1),
+        "the x and y coordinates look exchanged": points[:, ::-1].copy(),
     }
     scores = [_alike(_patches(image, places), usual, known) for places in guesses.values()]
     best = int(np.argmax(scores))
-    if scores[best] < facing + _GAIN:
+    # On a symmetric object, exchanging left and right is the other guess, and as good as its picture is alike.
+    exchanged = -1.0 if one.mend is None else _alike(_patches(image, one.mend), usual, known)
+    if scores[best] < (facing + _GAIN if one.mend is None else exchanged + _SYMMETRIC_GAIN):
         return one
     reason = f"{list(guesses)[best]}: put right, the landmarks lie on the same things as in other images."
-    return replace(one, kind="other edge", reason=reason, severity=2.0, mend=list(guesses.values())[best])
+    return replace(
+        one,
+        kind="other edge",
+        reason=reason,
+        severity=max(one.severity, 2.0),
+        mend=list(guesses.values())[best],
+    )
 
 
 def _patches(image: Image, points: Float64) -> Float64:

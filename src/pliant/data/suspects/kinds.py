@@ -204,12 +204,12 @@ def _mistyped(scene: _Scene, landmark: int) -> Finding | None:
     """One number with the decimal point in the wrong place, or x and y in each other's."""
     x, y = scene.points[landmark]
     label = scene.label(landmark)
-    guesses = [(f"x and y of {label} look exchanged", "exchanged", (y, x))]
+    guesses = [(f"the x and y of {label} look exchanged", "exchanged", (y, x))]
     for factor, what in ((10.0, "small"), (0.1, "large")):
         guesses += [
             (f"the x of {label} looks ten times too {what}: {x:.4g}", "decimal", (x * factor, y)),
             (f"the y of {label} looks ten times too {what}: {y:.4g}", "decimal", (x, y * factor)),
-            (f"x and y of {label} look ten times too {what}", "decimal", (x * factor, y * factor)),
+            (f"the x and y of {label} look ten times too {what}", "decimal", (x * factor, y * factor)),
         ]
     places = np.array([place for _, _, place in guesses])
     scores = scene.score(landmark, places)

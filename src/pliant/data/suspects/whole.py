@@ -10,6 +10,7 @@ from pliant.arrays import Float64
 from pliant.data.suspects.suspect import Suspect
 from pliant.data.suspects.usual import Bools, robust_poses
 from pliant.shape import Similarity, shape_size
+from pliant.shape.symmetry import find_mirror
 
 Named = Callable[[int], str]
 
@@ -57,16 +58,26 @@ def disordered(
             here[:, ::-1],
         ),
     }
+    partners = _partners(np.delete(shapes, far, axis=0))
     nearer = np.array([typical(robust_poses(mean, *other)[1]) for other in others.values()])
     for row in np.flatnonzero(nearer.min(axis=0) < 0.5 * distances[far]):
         best = int(np.argmin(nearer[:, row]))
         number = int(far[row])
         ratio = float(distances[number] / max(nearer[best, row], 1e-9))
         reason = f"{list(others)[best]} {ratio:.1f} times better."
-        # A mirror image of an asymmetric object has no order that would be right.
         mend = points[number, ::-1].copy() if best == 1 else None
+        if best == 0 and partners is not None:
+            mend = points[number, partners]
         kind = ("mirrored", "reversed", "reversed")[best]
         yield Suspect(number, named(number), "order", reason, 10 + ratio, kind=kind, mend=mend)
+
+
+def _partners(shapes: Float64) -> list[int] | None:
+    """Which landmarks change places in a mirror; None if the object is not symmetric."""
+    try:
+        return [int(partner) for partner in find_mirror(shapes)]
+    except ValueError:
+        return None
 
 
 def typical(distances: Float64) -> Float64:

@@ -4,7 +4,7 @@ A landmark is wrong if it is so far off that one faultless image in two hundred 
 is depends on how fast large deviations become rare, which is measured: scores s are taken for distributed as
 P(s > t) = exp(-(t/a)^k), with a and k from the median and from what a tenth of them are above. Gaussian deviations
 have k = 2; those of faces with expressions have less. Limits were chosen on the training sets of LFPW and Helen, so
-that 2 % of their images are flagged.
+that no more than 2 % of their images are flagged.
 """
 
 from __future__ import annotations

@@ -86,6 +86,9 @@ async function showCase() {
   find("#accept").setAttribute("aria-pressed", String(suspect.state === "accepted"));
   find("#undo").disabled = suspect.state !== "mended" && suspect.state !== "accepted";
   find("#after-figure").hidden = !mend;
+  const mended = suspect.state === "mended";
+  find("#before-caption").textContent = suspect.state === "open" || suspect.state === "accepted" ? "as it is" : "as it was";
+  find("#after-caption").textContent = mended ? "mended, as it is now" : "mended";
   find(".pair").classList.toggle("single", !mend);
   await draw(suspect, points, mend);
 }
