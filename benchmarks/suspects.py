@@ -20,7 +20,7 @@ import numpy as np
 
 import pliant
 from pliant.arrays import Float64
-from pliant.data.suspects import Suspect, suspicious_points
+from pliant.data.suspects import Suspect, from_another_edge, suspicious_points
 from pliant.shape import shape_size
 from tables import print_table
 
@@ -174,6 +174,7 @@ def main() -> None:
         print(f"{chosen.folder} is not in ../shared/data: nothing was measured")
         return
     points, sizes = read(chosen.folder)
+    dataset = pliant.load_dataset(_REAL / chosen.folder)
     clean_sets(chosen.folder)
     outcomes = []
     for draw in range(chosen.draws):
@@ -181,6 +182,7 @@ def main() -> None:
         begun = time.perf_counter()
         suspects = suspicious_points(wrong, sizes)
         seconds = time.perf_counter() - begun
+        suspects = list(from_another_edge(suspects, wrong, lambda number: dataset[number].image()))
         outcomes.append((kind_of, flagged(suspects, kind_of.shape), suspects, wrong, seconds))
     report(points, outcomes)
 

@@ -136,6 +136,49 @@ def test_another_landmark_may_have_changed_meanwhile(opened: Any) -> None:
     assert client.post("/api/check/0/mend", json={"client": "me"}).json()["state"] == "mended"
 
 
+def test_y_counted_from_below_is_told_by_the_picture(opened: Any, folder: Path) -> None:
+    """Landmarks in a mirror: the object does not face the other way, its picture says."""
+    angles = np.linspace(0, 2 * np.pi, LANDMARKS, endpoint=False)
+    shades = np.linspace(20, 230, LANDMARKS)
+    for number, shape in enumerate(leaves() + (0, 8)):
+        grid = np.stack(np.meshgrid(np.arange(160), np.arange(120)), axis=-1)
+        nearest = np.argmin(np.linalg.norm(grid[:, :, None] - shape * (1, 1.1), axis=-1), axis=-1)
+        Image.fromarray(shades[nearest].astype(np.uint8)).save(folder / f"leaf_{number:02d}.png")
+        lopsided = shape + 14 * np.stack([np.sin(angles), np.cos(2 * angles)], axis=1)
+        write_landmarks(
+            folder / f"leaf_{number:02d}.pts", lopsided if number != 6 else (0, 119) + lopsided * (1, -1)
+        )
+    client, desk = opened()
+    one = next(one for one in checked(client, desk) if one["index"] == 6)
+    assert one["kind"] == "other edge"
+    assert one["reason"].startswith("Y looks counted from the lower edge")
+    mend = np.array(client.get(f"/api/check/{one['number']}").json()["mend"])
+    np.testing.assert_allclose(mend, (0, 119) + desk.collection.marks(6).points * (1, -1), atol=1e-3)
+
+
+def test_a_check_can_be_stopped(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found before stays."""
+    client, desk = opened()
+    checked(client, desk)
+    size_of, begun = checking.image_size, []
+
+    def slowly(source: Path) -> tuple[int, int]:
+        begun.append(source)
+        time.sleep(0.05)
+        return size_of(source)
+
+    monkeypatch.setattr(checking, "image_size", slowly)
+    job = desk.jobs.find(client.post("/api/check").json()["id"])
+    assert client.post("/api/check").status_code == 409
+    job.stop()
+    deadline = time.monotonic() + 10
+    while job.state.state == "running" and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert job.state.state == "stopped"
+    assert len(begun) < COUNT
+    assert len(client.get("/api/check").json()["suspects"]) == 1
+
+
 def test_few_images_and_numbers_that_are_not_there(opened: Any, folder: Path) -> None:
     for number in range(6, COUNT):
         (folder / f"leaf_{number:02d}.pts").unlink()

@@ -146,7 +146,7 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
             say(f"and {len(suspects) - MOST_LINES} more: --json lists all")
     if len(dataset) < FEWEST:
         say(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
-    facing = sum(suspect.check == "facing" for suspect in suspects)
+    facing = sum(suspect.kind == "mirrored" and suspect.check == "facing" for suspect in suspects)
     if facing:
         say(
             f"{facing} of {len(dataset)} samples {'faces' if facing == 1 else 'face'} the other way: train turns "

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.images import ImageError, image_size
-from pliant.data.suspects import FEWEST, Suspect, suspicious_points
+from pliant.data.images import ImageError, image_size, read_image
+from pliant.data.suspects import FEWEST, Suspect, from_another_edge, suspicious_points
 from pliant.files import replaced
 from pliant.studio.annotating import as_points
 from pliant.studio.desk import Studio
@@ -234,6 +234,11 @@ def _searched(studio: Studio, job: Job) -> _Outcome:
 
     names = [studio.entry(index).key for index in images]
     found = suspicious_points(np.array(points), sizes, collection.own_names, names, advance=advance)
+    found = list(
+        from_another_edge(
+            found, np.array(points), lambda number: read_image(studio.entry(images[number]).source)
+        )
+    )
     where = len({one.number for one in found})
     said = f"{len(images)} images were compared: " + (
         "nothing looks wrong." if not where else f"{where} of them may be wrong."

@@ -19,6 +19,7 @@ from pliant.data.annotation import Annotation
 from pliant.data.dataset import Dataset
 from pliant.data.landmark_names import differing_names, usual_names
 from pliant.data.suspects import whole
+from pliant.data.suspects.edges import from_another_edge
 from pliant.data.suspects.kinds import explained, swapped_pairs
 from pliant.data.suspects.pictures import blank, duplicates, thumbnail
 from pliant.data.suspects.suspect import Suspect
@@ -29,7 +30,7 @@ from pliant.shape.facing import facing_alike, find_mirrored
 from pliant.shape.missing import complete
 from pliant.threads import one_blas_thread
 
-__all__ = ["CHECKS", "FEWEST", "Suspect", "find_suspects", "suspicious_points"]
+__all__ = ["CHECKS", "FEWEST", "Suspect", "find_suspects", "from_another_edge", "suspicious_points"]
 
 CHECKS = ("facing", "order", "shape", "size", "rotation", "names", "blank", "duplicate", "turned")
 
@@ -60,6 +61,7 @@ def find_suspects(
         return []
     names = [sample.name for sample in valid.dataset]
     found = suspicious_points(valid.points, valid.sizes, valid.names, names, skip)
+    found = list(from_another_edge(found, valid.points, lambda number: valid.dataset[number].image()))
     if "names" not in skip:
         found += _names(valid.dataset)
     if "blank" not in skip or "duplicate" not in skip:
