@@ -72,7 +72,8 @@ class Studio:
         self.jobs = Jobs(self.events)
         self.offered: dict[int, Proposal] = {}
         """Shapes from elsewhere, such as fits that are to be corrected, by image: they are proposed first."""
-        self.model_file = self.given
+        trained = self.trained_file if self.trained_file.is_file() else None
+        self.model_file = self.given or trained
         """The model that Explore and Fit show."""
         self._lock = Lock()
         self._read: tuple[Path, int, Model] | None = None
@@ -81,6 +82,11 @@ class Studio:
         self._news, self._closed = Event(), False
         Thread(target=self._teach, name="lessons", daemon=True).start()
         self.learn()
+
+    @property
+    def trained_file(self) -> Path:
+        """Where the model is that is trained here; one of an earlier day is still there."""
+        return self.collection.side_folder / "model.pliant"
 
     def entry(self, index: int) -> Entry:
         """The image of this number; a LookupError if there is none."""

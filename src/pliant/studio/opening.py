@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +29,9 @@ SIDE_FOLDER = ".pliant-studio"
 
 NEW_FILE = "landmarks.json"
 """What a folder without landmarks gets, in the format of COCO: it holds names, and what is hidden."""
+
+_LOOKED_AT = 1000
+"""So many landmark files tell what ending new ones get."""
 
 _DIGITS = re.compile(r"\d+")
 
@@ -80,19 +83,26 @@ def _files_in(folder: Path) -> list[str]:
 
 def _folder(folder: Path, format: str) -> Listing:
     files = _files_in(folder)
-    pictures = [name for name in files if _ending(name) in _IMAGES]
+    pictures = {}
+    others = []
+    for name in files:
+        stem, dot, ending = name.rpartition(".")
+        if dot + ending.lower() in _IMAGES:
+            pictures[name] = stem
+        else:
+            others.append(name)
     if not pictures:
         raise ValueError(
             f"{folder}: there are no images in this folder. Images end in {', '.join(EXTENSIONS)}."
         )
-    beside = _beside(files, (*endings_beside_images(), PLAIN_TEXT))
-    stems = {name.rpartition(".")[0] for name in pictures}
+    beside = _beside(others, (*endings_beside_images(), PLAIN_TEXT))
+    stems = set(pictures.values())
     if any(_belongs(stem, stems) for stem in beside):
         return _with_files_beside(folder, pictures, beside, format)
-    tables = _tables(folder, files)
+    tables = _tables(folder, others)
     if tables and all(name.rpartition(".")[0] in stems for name in tables):
         endings = tuple(sorted({_ending(name) for name in tables}))
-        return _with_files_beside(folder, pictures, _beside(files, endings), format)
+        return _with_files_beside(folder, pictures, _beside(others, endings), format)
     if len(tables) > 1 and NEW_FILE in tables:
         tables = [NEW_FILE]
     if len(tables) > 1:
@@ -105,7 +115,7 @@ def _folder(folder: Path, format: str) -> Listing:
     table = folder / tables[0]
     if table.suffix.lower() in ENDINGS and read_manifest(table) is not None:
         return _file(table, format)
-    return _annotated(table, format, pictures)
+    return _annotated(table, format, list(pictures))
 
 
 def _beside(files: Sequence[str], endings: Sequence[str]) -> dict[str, str]:
@@ -113,11 +123,10 @@ def _beside(files: Sequence[str], endings: Sequence[str]) -> dict[str, str]:
     rank = {ending: number for number, ending in enumerate(endings)}
     found: dict[str, str] = {}
     for name in files:
-        ending = _ending(name)
-        if ending in rank:
-            stem = name.rpartition(".")[0]
-            if stem not in found or rank[ending] < rank[_ending(found[stem])]:
-                found[stem] = name
+        stem, dot, ending = name.rpartition(".")
+        ending = dot + ending.lower()
+        if ending in rank and (stem not in found or rank[ending] < rank[_ending(found[stem])]):
+            found[stem] = name
     return found
 
 
@@ -132,22 +141,24 @@ def _ending(name: str) -> str:
     return dot + ending.lower()
 
 
-def _with_files_beside(folder: Path, pictures: Sequence[str], beside: dict[str, str], format: str) -> Listing:
+def _with_files_beside(
+    folder: Path, pictures: Mapping[str, str], beside: Mapping[str, str], format: str
+) -> Listing:
     """A folder with files beside images: `face.pts`, or `face.1.pts`, `face.2.pts` for several objects."""
     place = str(folder)
     numbered: dict[str, list[tuple[int, str]]] = {}
-    pictured = {name.rpartition(".")[0] for name in pictures}
+    pictured = set(pictures.values())
     for stem, file in beside.items():
         image, _, number = stem.rpartition(".")
         if number.isdecimal() and image in pictured and stem not in pictured:
             numbered.setdefault(image, []).append((int(number), file))
     entries = []
     for name in in_order(pictures):
-        stem = name.rpartition(".")[0]
+        stem = pictures[name]
         file = beside.get(stem, "")
-        entries.append(Entry(name, place, name, f"{place}{os.sep}{file}" if file else "", name, 0))
-        if stem in numbered:
-            entries.pop()
+        if stem not in numbered:
+            entries.append(Entry(name, place, name, f"{place}{os.sep}{file}" if file else "", name, 0))
+        else:
             files = ([file] if file else []) + [other for _, other in sorted(numbered[stem])]
             for which, other in enumerate(files):
                 path = f"{place}{os.sep}{other}"
@@ -158,7 +169,7 @@ def _with_files_beside(folder: Path, pictures: Sequence[str], beside: dict[str, 
 def _beside_listing(entries: list[Entry], format: str, side: Path) -> Listing:
     """A listing of images with files of their own, of which the first that can be read tells what to expect."""
     files = [entry for entry in entries if entry.landmarks]
-    usual = Counter(_ending(entry.landmarks) for entry in files).most_common(1)[0][0]
+    usual = Counter(_ending(entry.landmarks) for entry in files[:_LOOKED_AT]).most_common(1)[0][0]
     first = next((entry for entry in files if _ending(entry.landmarks) == usual), files[0])
     found = _format_of(Path(first.landmarks), format)
     store = Beside(entries, found, usual)

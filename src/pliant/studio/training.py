@@ -37,7 +37,7 @@ def train_model(studio: Studio, body: Wish) -> JobState:
     samples = [(source, points) for _, source, points in studio.collection.annotated()]
     if len(samples) < _LEAST:
         raise Refused(f"{len(samples)} images are finished, and a model needs {_LEAST} at the least.")
-    target = studio.collection.side_folder / "model.pliant"
+    target = studio.trained_file
 
     def work(job: Job) -> str:
         _in_a_process(job, samples, tuple(studio.collection.names), body.effort, target)

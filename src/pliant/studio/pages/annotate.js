@@ -285,7 +285,8 @@ function loadProgress() {
 
 function showProgress(project) {
   Object.assign(desk.project, { done: project.done, count: project.count, model: project.model });
-  setText("#progress", `${project.done.toLocaleString("en")} / ${project.count.toLocaleString("en")} done`);
+  setText("#progress", `${project.done.toLocaleString("en")} / ${project.count.toLocaleString("en")}`);
+  find("#progress").title = "finished / all images";
   desk.changed();
 }
 
