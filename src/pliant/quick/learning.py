@@ -24,8 +24,8 @@ from pliant.experts.linear import Filters, LinearExpert
 from pliant.experts.patches import window
 from pliant.quick.equations import FOLDS, Equations, Lesson, Scale
 from pliant.quick.filling import filled
-from pliant.quick.model import QuickModel, Start, believed, in_layer, sightings_in
-from pliant.shape import ShapeModel, align, shape_size, train_shape_model
+from pliant.quick.model import QuickModel, Start, answer_of, believed, in_layer, sightings_in
+from pliant.shape import ShapeModel, Similarity, align, shape_size, train_shape_model
 from pliant.shape.generalisation import held_out_noise
 from pliant.starts.filter_learning import learn_filter
 from pliant.starts.filters import ObjectFilter
@@ -61,6 +61,11 @@ _DRIFT = 0.03
 
 _UNUSUAL = 0.15
 """Where a tenth of the images has the object farther off its usual place than this, a filter learns to find it."""
+
+_FOUND = 0.05
+"""How far the object filter is off, in sizes of the object, logarithms of it, and radians."""
+
+_LEAST_STRANGE = 0.02
 
 _FILTER_AGAIN = 2.0
 _FILTERED = 64.0
@@ -110,6 +115,7 @@ class _Trust:
     unsure: Float64
     error: float
     usual: float
+    answer: float
 
 
 class Learner:
@@ -242,7 +248,8 @@ class Learner:
             smallest=float(np.min(sizes / extents)),
             unsure=np.ones(len(shape.mean)),
             error=np.nan,
-            usual=np.inf,
+            usual=1.0,
+            answer=1.0,
             samples=len(keys),
         )
         layers = [equations.solved(pool) for equations in self._equations]
@@ -262,6 +269,7 @@ class Learner:
             unsure=self._trust.unsure,
             error=self._trust.error,
             usual=self._trust.usual,
+            answer=self._trust.answer,
         )
 
     def _judged(
@@ -272,10 +280,7 @@ class Learner:
         order = np.random.default_rng(0).permutation(len(keys))[:most]
         chosen = [(self._kept[keys[k]], self._lessons[keys[k]]) for k in order]
         parts = [lesson.part() for _, lesson in chosen]
-        shapes = [
-            (placed(model.placement, kept.box, model.shape.mean) - kept.origin) * kept.scale
-            for kept, _ in chosen
-        ]
+        shapes = [_start(model, kept, lesson) for kept, lesson in chosen]
         expert, done = model.expert, []
         for layer, equations, lost in zip(layers, self._equations, _LOST, strict=True):
             without = {fold: equations.solved(pool, fold) for fold in {one.fold for _, one in chosen}}
@@ -308,8 +313,9 @@ class Learner:
             errors.append(np.nanmean(np.linalg.norm(apart, axis=1)[lesson.known]) / shape_size(lesson.points))
         error = float(np.median(errors)) if errors else np.nan
         unsure = _unsure(np.array(squares), len(model.shape.mean))
-        usual = float(np.quantile(strange, 0.9)) if strange else np.inf
-        return _Trust(len(keys), tuple(done), unsure, error, usual)
+        usual = max(float(np.quantile(strange, 0.9)), _LEAST_STRANGE) if strange else 1.0
+        answer = float(np.median([answer_of(look) for look in looks if look is not None])) if strange else 1.0
+        return _Trust(len(keys), tuple(done), unsure, error, usual, max(answer, 1e-3))
 
     def _object_filter(
         self,
@@ -327,6 +333,18 @@ class Learner:
             there = np.array([(one + 0.5) * own.zoom - 0.5 for one, own in zip(shapes, kept, strict=True)])
             self._filter = len(kept), learn_filter(samples, there, shape.mean, self._jobs)
         return self._filter[1]
+
+
+def _start(model: QuickModel, kept: _Kept, lesson: Lesson) -> Float64:
+    """Where filters begin to look: at the usual place, or near the object if that is not where it is."""
+    usual = (placed(model.placement, kept.box, model.shape.mean) - kept.origin) * kept.scale
+    size = float(shape_size(lesson.points))
+    if np.mean(np.linalg.norm(usual - lesson.points, axis=1)) < _UNUSUAL * size:
+        return np.asarray(usual)
+    along, growth, turn = _FOUND * np.random.default_rng(lesson.seed).normal(size=3)
+    there = align(model.shape.mean, lesson.points)
+    factor = there.factor * np.exp(growth + 1j * turn)
+    return Similarity(factor, there.offset + along * size * (1 + 1j)).apply(model.shape.mean)
 
 
 def _careful(layer: Filters) -> Filters:
