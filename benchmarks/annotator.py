@@ -5,13 +5,13 @@ python benchmarks/annotator.py --data wings --orders 1 --tolerances 0.02
 python benchmarks/annotator.py --draw docs/pictures              # and the plot
 
 The annotator knows the truth. The first five images are placed by hand, all points of them. From then on an image
-opens with the proposal. While a point is farther from the truth than the tolerance, a share of the object's size, the
-worst one is moved to the truth, and the model follows. What is then on the page is what is learned from: points that
-were left alone are as far off as the tolerance lets them be, and not the truth. A run is one random order of images.
+opens with the proposal. While a point is farther from the truth than the tolerance, a share of the object's size,
+the worst one is moved to the truth, and the model follows. What is then on the page is what is learned from: points
+that were left alone are as far off as the tolerance lets them be, and not the truth. A run is one random order.
 
-Three ways are counted. none: every point of the proposal beyond the tolerance is moved, and nothing follows. follow:
-after each move, the others go to the most plausible shape, without a look at the image. refit: the model looks again,
-with the moved points held; it is by this one that images are finished.
+Three ways are counted. none: every point of the proposal beyond the tolerance is moved, and nothing follows.
+follow: after each move, the others go to the most plausible shape, without a look at the image. refit: the model
+looks again, with the moved points held; it is by this one that images are finished.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(OBJECTS), choices=list(OBJECTS))
     parser.add_argument("--images", type=int, help="to annotate; 80 wings, 60 chests if not given")
     parser.add_argument("--orders", type=int, default=3, help="random orders of the images")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first order")
     parser.add_argument("--tolerances", type=float, nargs="+", default=list(TOLERANCES))
     parser.add_argument("--choose", action="store_true", help="also let the model choose the next image")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
@@ -72,12 +73,12 @@ def main() -> None:
             continue
         samples = [(sample.image(), sample.points()) for sample in pliant.load_dataset(folder)]
         for tolerance in options.tolerances:
-            for order in range(options.orders):
+            for order in range(options.first, options.first + options.orders):
                 runs.append(_run(name, samples, tolerance, order, options, chosen=False))
                 _say(runs[-1])
                 _save(runs, options.save)
         if options.choose:
-            for order in range(options.orders):
+            for order in range(options.first, options.first + options.orders):
                 runs.append(_run(name, samples, options.tolerances[0], order, options, chosen=True))
                 _say(runs[-1])
                 _save(runs, options.save)
@@ -109,7 +110,7 @@ def _run(
     finished: dict[Hashable, Finished] = {}
     moves: dict[str, list[float]] = {way: [] for way in WAYS}
     seconds, ranks, later = [], [], {}
-    for number in range(count):
+    for _ in range(count):
         k = _next(model, samples, pictures, list(finished), still_open) if chosen else still_open[0]
         still_open.remove(k)
         image, truth = samples[k]
@@ -257,9 +258,8 @@ def _tables(runs: list[dict[str, Any]]) -> None:
                 told = ", ".join(
                     f"{np.mean([one[k] for one in shares if k in one]):.3f} after {k}" for k in shares[0]
                 )
-                print(
-                    f"{name}: 40 images left out, order by {'model' if chosen else 'list'}: beyond the tolerance {told}"
-                )
+                by = "model" if chosen else "list"
+                print(f"{name}: 40 images left out, order by {by}: beyond the tolerance {told}")
         _honesty(name, [run for run in own if run["tolerance"] == TOLERANCES[0]])
 
 
@@ -272,9 +272,10 @@ def _honesty(name: str, runs: list[dict[str, Any]]) -> None:
         if some:
             errors, deviations, squares = (np.array([one[k] for one in some]).ravel() for k in range(3))
             rank = spearmanr(errors, deviations).statistic
+            last = low + len(runs[0]["ranks"][low:high])
             print(
-                f"{name}, proposals {low + 1} to {low + len(runs[0]['ranks'][low:high])}: rank correlation of deviation "
-                f"and error {rank:.2f}; in ellipses of 50 and 90 %: {np.mean(squares < 1.386):.2f}, "
+                f"{name}, proposals {low + 1} to {last}: rank correlation of deviation and error {rank:.2f}; "
+                f"in ellipses of 50 and 90 %: {np.mean(squares < 1.386):.2f}, "
                 f"{np.mean(squares < 4.605):.2f}"
             )
 

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from pliant.appearance.tones import as_grey_bytes
 from pliant.arrays import Float64, Floats, Image, readonly
 from pliant.data.dataset import Sample
-from pliant.experts.filter_training import Trial, calibrated
-from pliant.experts.linear import Filters, LinearExpert
+from pliant.experts.linear import LinearExpert
 from pliant.experts.patches import window
 from pliant.quick.equations import FOLDS, Equations, Lesson, Scale
 from pliant.quick.filling import filled
-from pliant.quick.model import QuickModel, Start, believed, in_layer, sightings_in
+from pliant.quick.judging import ANNOTATED, Judged, Trust, judged, near
+from pliant.quick.model import QuickModel
 from pliant.shape import ShapeModel, align, shape_size, train_shape_model
 from pliant.shape.generalisation import held_out_noise
 from pliant.starts.filter_learning import learn_filter
@@ -45,16 +45,10 @@ SCALES = (
 )
 """Filters from coarse to fine; the coarsest look for landmarks a quarter of the object away."""
 
-_LOST = (0.4, 0.15, 0.08)
-"""At each scale, shapes that are off by more than this share of the object do not tell how good filters are."""
-
 _KEPT_VARIANCE, _MOST_MODES = 0.995, 60
 
-_JUDGED, _LANDMARKS = 40, 4000
-"""Most images by which it is learned how far filters can be trusted, and most landmarks in all of them."""
-
 _AGAIN = 1.25
-"""That is learned again when there are so many times as many images as at the last time."""
+"""How far filters can be trusted is learned again when there are so many times as many images."""
 
 _DRIFT = 0.03
 """Equations are summed anew if the mean shape has changed by this share of its size."""
@@ -63,22 +57,10 @@ _UNUSUAL = 0.15
 """Where a tenth of the images has the object farther off its usual place than this, a filter learns to find it."""
 
 _FILTER_AGAIN = 2.0
+"""The object filter is learned again when there are so many times as many images."""
+
 _FILTERED = 64.0
 """The size of the object, in pixels, in images that the object filter is learned from."""
-
-_ANNOTATED = 0.006
-"""How far annotations are off by themselves, along each axis, in sizes of the object.
-
-Points that a person has left where the model proposed them agree with it better than with the truth. Without this
-share, a model takes its own proposals for proof, and its deviations shrink from image to image: of 20 wings each in
-two runs, 33 of 100 true points were in ellipses of 90 %, and with it 78.
-"""
-
-_TYPICAL = 4.605
-"""What nine in ten squared distances of two coordinates are below, in deviations."""
-
-_OWN = 20.0
-"""A landmark's own errors count for as much as those of all, with so many images."""
 
 
 class Finished(NamedTuple):
@@ -101,17 +83,6 @@ class _Kept:
     points: Float64
 
 
-@dataclass(frozen=True)
-class _Trust:
-    """What was learned about filters by images that they do not know."""
-
-    samples: int
-    layers: tuple[Filters, ...]
-    unsure: Float64
-    error: float
-    usual: float
-
-
 class Learner:
     """Learns from images that are finished, one after the other; it keeps what one more image does not change."""
 
@@ -121,7 +92,7 @@ class Learner:
         self._lessons: dict[Hashable, Lesson] = {}
         self._equations: tuple[Equations, ...] = ()
         self._landmarks: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._trust: _Trust | None = None
+        self._trust: Trust | None = None
         self._filter: tuple[int, ObjectFilter] | None = None
 
     def learn(self, finished: Mapping[Hashable, Finished]) -> QuickModel:
@@ -162,7 +133,8 @@ class Learner:
             return self._model(list(usable), shapes, shape, points.shape[1], pool)
 
     def _forget(self) -> None:
-        self._kept, self._lessons, self._equations, self._trust = {}, {}, (), None
+        self._kept, self._lessons, self._equations = {}, {}, ()
+        self._trust = self._filter = None
 
     def _read(self, usable: Mapping[Hashable, Finished], shapes: Float64, pool: ThreadPoolExecutor) -> None:
         self._kept = {key: kept for key, kept in self._kept.items() if key in usable}
@@ -220,7 +192,7 @@ class Learner:
         kept = [self._kept[key] for key in keys]
         boxes = np.array([one.box for one in kept])
         placement = learn_placement(IMAGE, boxes, shapes, shape.mean, len(kept))
-        noise = held_out_noise(shapes, shape) + _ANNOTATED**2 * np.eye(2)
+        noise = held_out_noise(shapes, shape) + ANNOTATED**2 * np.eye(2)
         blank = LinearExpert(
             mean=shape.mean,
             basis=shape.basis,
@@ -242,12 +214,14 @@ class Learner:
             smallest=float(np.min(sizes / extents)),
             unsure=np.ones(len(shape.mean)),
             error=np.nan,
-            usual=np.inf,
+            usual=1.0,
+            answer=1.0,
             samples=len(keys),
         )
         layers = [equations.solved(pool) for equations in self._equations]
         if self._trust is None or not self._trust.samples <= len(keys) < _AGAIN * self._trust.samples:
-            self._trust = self._judged(model, layers, keys, pool)
+            trials = [self._trial(model, key) for key in keys]
+            self._trust = judged(model, layers, self._equations, trials, pool)
         trusted = tuple(
             replace(
                 known,
@@ -262,54 +236,15 @@ class Learner:
             unsure=self._trust.unsure,
             error=self._trust.error,
             usual=self._trust.usual,
+            answer=self._trust.answer,
         )
 
-    def _judged(
-        self, model: QuickModel, layers: Sequence[Filters], keys: Sequence[Hashable], pool: ThreadPoolExecutor
-    ) -> _Trust:
-        """How far filters can be trusted, by images that those that look at them have not learned from."""
-        most = min(_JUDGED, max(FEWEST, _LANDMARKS // len(model.shape.mean)))
-        order = np.random.default_rng(0).permutation(len(keys))[:most]
-        chosen = [(self._kept[keys[k]], self._lessons[keys[k]]) for k in order]
-        parts = [lesson.part() for _, lesson in chosen]
-        shapes = [
-            (placed(model.placement, kept.box, model.shape.mean) - kept.origin) * kept.scale
-            for kept, _ in chosen
-        ]
-        expert, done = model.expert, []
-        for layer, equations, lost in zip(layers, self._equations, _LOST, strict=True):
-            without = {fold: equations.solved(pool, fold) for fold in {one.fold for _, one in chosen}}
-            trials = [
-                Trial(part, shape, lesson.points, lesson.fold)
-                for part, shape, (_, lesson) in zip(parts, shapes, chosen, strict=True)
-            ]
-            layer, without = calibrated(expert, layer, without, trials, pool, lost)
-            layer = _careful(layer)
-            without = {fold: _careful(own) for fold, own in without.items()}
-            done.append(layer)
-            now = {fold: replace(expert, filters=(own,)) for fold, own in without.items()}
-            looks = list(pool.map(lambda one, now=now: in_layer(now[one.fold], one.part, one.shape), trials))
-            shapes = [old if look is None else look.shape for old, look in zip(shapes, looks, strict=True)]
-        whole = replace(model, expert=replace(expert, filters=tuple(done)))
-        squares, errors, strange = [], [], []
-        for look, shape, (_, lesson) in zip(looks, shapes, chosen, strict=True):
-            if look is None:
-                continue
-            seen = believed(whole, sightings_in(look), Start(shape))
-            belief = seen.belief
-            strange.append(seen.strange)
-            apart = lesson.points - belief.points
-            precision = np.linalg.inv(belief.covariance)
-            square = np.einsum("vi,vij,vj->v", apart, precision, apart)
-            square += (_ANNOTATED * float(shape_size(lesson.points))) ** 2 * np.trace(
-                precision, axis1=1, axis2=2
-            )
-            squares.append(np.where(lesson.known, square, np.nan))
-            errors.append(np.nanmean(np.linalg.norm(apart, axis=1)[lesson.known]) / shape_size(lesson.points))
-        error = float(np.median(errors)) if errors else np.nan
-        unsure = _unsure(np.array(squares), len(model.shape.mean))
-        usual = float(np.quantile(strange, 0.9)) if strange else np.inf
-        return _Trust(len(keys), tuple(done), unsure, error, usual)
+    def _trial(self, model: QuickModel, key: Hashable) -> Judged:
+        """An image to judge filters by; they begin at the usual place, or near the object if that is elsewhere."""
+        kept, lesson = self._kept[key], self._lessons[key]
+        usual = (placed(model.placement, kept.box, model.shape.mean) - kept.origin) * kept.scale
+        apart = np.mean(np.linalg.norm(usual - lesson.points, axis=1)) / shape_size(lesson.points)
+        return Judged(lesson, usual if apart < _UNUSUAL else near(model.shape.mean, lesson))
 
     def _object_filter(
         self,
@@ -327,11 +262,6 @@ class Learner:
             there = np.array([(one + 0.5) * own.zoom - 0.5 for one, own in zip(shapes, kept, strict=True)])
             self._filter = len(kept), learn_filter(samples, there, shape.mean, self._jobs)
         return self._filter[1]
-
-
-def _careful(layer: Filters) -> Filters:
-    """Filters that are no surer than annotations are."""
-    return replace(layer, spread=readonly(layer.spread + _ANNOTATED**2 * np.eye(2)))
 
 
 def _shape_model(shapes: Float64) -> ShapeModel:
@@ -378,17 +308,3 @@ def _drift(mean: Float64, old: Float64) -> float:
     """How far a mean shape is from another that is as large, as a share of the size."""
     apart = align(old, mean).apply(old) - mean
     return float(np.max(np.linalg.norm(apart, axis=1)) / shape_size(mean))
-
-
-def _unsure(squares: Float64, landmarks: int) -> Float64:
-    """What variances `(v,)` must be multiplied with, given squared distances `(k, v)` of errors in deviations."""
-    if not squares.size or not np.any(np.isfinite(squares)):
-        return np.ones(landmarks)
-    common = max(float(np.nanquantile(squares, 0.9)) / _TYPICAL, 0.05)
-    capped = np.minimum(squares / common, 3 * _TYPICAL)
-    counts = np.sum(np.isfinite(squares), axis=0)
-    # The mean of two squared coordinates is 2 where deviations are right.
-    sums = np.nansum(capped, axis=0) / 2
-    middle = float(np.nanmean(capped)) / 2
-    own = (sums + _OWN * middle) / (counts + _OWN) / max(middle, 1e-9)
-    return np.asarray(common * own)

@@ -29,6 +29,9 @@ _HELD = 1e-4
 _FINDS, _LEAST = 3, -0.5
 """Places that the object filter may propose, and what it must answer there at the least."""
 
+_ANSWERS = 4.0
+"""How many times as strange as usual it is if filters answer nothing, where they would."""
+
 _LOST = 2.0
 """A proposal that is stranger than so many times the usual has lost the object."""
 
@@ -65,6 +68,8 @@ class QuickModel(Concise):
         The median error on these, in sizes of the object.
     usual
         How strange nine in ten of these are at most.
+    answer
+        What filters answer to these.
     samples
         How many images it was learned from.
 
@@ -81,6 +86,7 @@ class QuickModel(Concise):
     unsure: Float64
     error: float
     usual: float
+    answer: float
     samples: int
 
 
@@ -96,7 +102,7 @@ class Start(NamedTuple):
 class Seen(Concise):
     """What a model makes of an image: a `belief` about the landmarks that it knows, and how `strange` that is.
 
-    It is strange where what filters see is far from all shapes that are plausible: 1 is usual.
+    It is strange where what filters see is far from all shapes that are plausible, or where they see little.
     """
 
     belief: Belief
@@ -177,7 +183,15 @@ def _seen_from(model: QuickModel, image: Image, start: Start) -> Seen | None:
         return None
     scale = np.asarray(1 / part.scale + 0j)
     sightings = sightings_in(look).moved(Similarity(scale, np.asarray(complex(*part.origin))))
-    return believed(model, sightings, start)
+    seen = believed(model, sightings, start)
+    return Seen(
+        seen.belief, seen.strange + _ANSWERS * model.usual * max(0.0, 1 - answer_of(look) / model.answer)
+    )
+
+
+def answer_of(look: Looked) -> float:
+    """What filters answer on average, where they answer most: little where there is no object."""
+    return float(np.mean(np.max(look.look.values, axis=(1, 2))))
 
 
 class Looked(NamedTuple):

@@ -143,8 +143,8 @@ def given(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats
 def followed(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats) -> Belief:
     """As `given`, for points that a person drags: these may be far off, alone or together.
 
-    A point that is moved was wrong, and often it alone was: its own error has Student's distribution. So one that is
-    far from where the others have it takes less of the shape along. And an object may be turned so far that it
+    A point that is moved was wrong, and often it alone was: its own error has Student's distribution. So one that
+    is far from where the others have it takes less of the shape along. And an object may be turned so far that it
     counts.
     """
     # The products are so small that sharing them out takes longer than they do.

@@ -21,6 +21,7 @@ from pliant.data.images import read_image
 from pliant.model import Model, load
 from pliant.quick.learning import FEWEST
 from pliant.quick.model import QuickModel
+from pliant.shape import shape_size
 from pliant.studio.apprentice_process import Glance, Learn, Look, NewModel, Trouble, work
 from pliant.studio.next_image import Doubt, Suggestion, suggestions
 from pliant.studio.proposals import Proposal, fitted, follow, free_shape, proposal
@@ -33,6 +34,9 @@ _POOL = 100
 
 _IMAGES, _PROPOSALS = 4, 64
 """Decoded images, and proposals, that are kept for the next question about them."""
+
+_KNOWN = 3
+"""Finished images by which the model that was given is judged."""
 
 _CRASHES = 3
 """After so many in a row, the process is not started again until there is something new to learn."""
@@ -49,7 +53,8 @@ class Apprentice:
         Is told what happens, from other threads: `{"type": "model", "number", "samples", "seconds"}` and
         `{"type": "trouble", "sentence"}`.
     given
-        A model file that proposes until there is a model of what is finished.
+        A model file that proposes until what was learned here is better: than its proposals turned out to be, or
+        before these are known, when more images are finished than it was trained on.
     names
         Of the landmarks, for sentences.
 
@@ -70,31 +75,44 @@ class Apprentice:
         self._pictures: dict[str, Float32] = {}
         self._images: OrderedDict[str, Image] = OrderedDict()
         self._proposed: OrderedDict[str, tuple[Proposal, Proposal | None]] = OrderedDict()
+        self._given_errors: dict[str, float] = {}
         self._stopped = False
 
     @property
     def number(self) -> int:
         """Which model proposes, counted from 1; 0 if it is the one that was given, or none."""
-        return self._number
+        return self._number if self._learned() is not None else 0
 
     @property
     def samples(self) -> int:
         """How many images the model was learned from that proposes; 0 if there is none."""
-        if self._model is not None:
-            return self._model.samples
+        learned = self._learned()
+        if learned is not None:
+            return learned.samples
         return 0 if self.given is None else int(self._given_model.provenance.get("samples", 0))
 
     @property
     def landmarks(self) -> int:
         """How many landmarks the model has that proposes; 0 if there is none."""
-        if self._model is not None:
-            return self._model.landmarks
+        learned = self._learned()
+        if learned is not None:
+            return learned.landmarks
         return 0 if self.given is None else self._given_model.landmarks
 
     @property
     def has_model(self) -> bool:
         """Whether there is anything to propose with."""
         return self._model is not None or self.given is not None
+
+    def _learned(self) -> QuickModel | None:
+        """The model that was learned here, if it is the one to propose."""
+        model = self._model
+        if model is None or self.given is None or self._given_model.landmarks != model.landmarks:
+            return model
+        errors = list(self._given_errors.values())
+        if len(errors) >= _KNOWN:
+            return model if model.error < float(np.median(errors)) else None
+        return model if model.samples > int(self._given_model.provenance.get("samples", 0)) else None
 
     @cached_property
     def _given_model(self) -> Model:
@@ -112,10 +130,23 @@ class Apprentice:
             if names is not None:
                 self.names = tuple(names)
             self._shapes = tuple(points for _, points in kept)
+            self._remember_errors(kept)
             if len(kept) < FEWEST:
                 return
             self._wish, self._crashes = Learn(kept, self.names), 0
             self._send(self._wish)
+
+    def _remember_errors(self, finished: Sequence[tuple[Source, Float64]]) -> None:
+        """How far the model that was given was off, where an image is finished that it had proposed for."""
+        for source, points in finished:
+            known = self._proposed.get(str(source))
+            if known is None or known[0].model or known[0].points.shape != points.shape:
+                continue
+            there = np.isfinite(points[:, 0])
+            if np.sum(there) > 1:
+                apart = np.linalg.norm(known[0].points[there] - points[there], axis=1)
+                size = max(float(shape_size(points[there])), 1e-9)
+                self._given_errors[str(source)] = float(np.mean(apart)) / size
 
     def propose(
         self,
@@ -147,11 +178,10 @@ class Apprentice:
 
         """
         with self._lock:
-            model, number = self._model, self._number
+            model, number = self._learned(), self._number
         fixed = fixed or {}
-        if points is not None and self.landmarks != len(points):
-            return None
-        if any(k >= self.landmarks for k in fixed):
+        expected = len(points) if points is not None else len(self.names) or self.landmarks
+        if self.landmarks != expected or any(k >= expected for k in fixed):
             return None
         if model is not None:
             made = proposal(model, number, self._image(source), fixed, self.names)
@@ -209,9 +239,7 @@ class Apprentice:
             names = (str(sources[k]) for k in finished)
             done_pictures = [self._pictures[name] for name in names if name in self._pictures]
             doubts: dict[int, Doubt] = {
-                place: one.doubt
-                for place, (_, one) in enumerate(looked)
-                if one.doubt is not None and one.number >= self._number - 1
+                place: one.doubt for place, (_, one) in enumerate(looked) if one.doubt is not None
             }
             pictures = [one.picture for _, one in looked if one.picture is not None]
         order = suggestions(done_pictures, pictures, doubts if self._model is not None else None)
