@@ -16,7 +16,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from pliant.data.formats import read_landmarks, write_landmarks
-from pliant.studio.opening_up import open_studio
+from pliant.studio.opening import open_studio
 from pliant.studio.server import endpoints, make_app
 
 POINTS = np.array([[5.0, 5.0], [25.0, 6.0], [15.0, 24.0]])

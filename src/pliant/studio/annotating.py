@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size
-from pliant.studio.apprentice import Proposal
 from pliant.studio.desk import KnownModel, Studio
-from pliant.studio.endpoints import Endpoints
-from pliant.studio.exporting import export
-from pliant.studio.landmarks import Curve
-from pliant.studio.marks import Change, Scale
-from pliant.studio.pictures import picture_of
-from pliant.studio.wire import from_text, to_json
+from pliant.studio.proposing.apprentice import Proposal
+from pliant.studio.storage.exporting import export
+from pliant.studio.storage.landmarks import Curve
+from pliant.studio.storage.marks import Change, Scale
+from pliant.studio.web.endpoints import Endpoints
+from pliant.studio.web.pictures import picture_of
+from pliant.studio.web.wire import from_text, to_json
 
 endpoints = Endpoints("annotate")
 
