@@ -114,7 +114,7 @@ def _folder(folder: Path, format: str) -> Listing:
         return Listing(entries, store, (), 0, folder / SIDE_FOLDER / NEW_FILE)
     table = folder / tables[0]
     if table.suffix.lower() in ENDINGS and read_manifest(table) is not None:
-        return _file(table, format)
+        return _file(table, format, named=False)
     return _annotated(table, format, list(pictures))
 
 
@@ -206,7 +206,14 @@ def _tables(folder: Path, files: Sequence[str]) -> list[str]:
     return found
 
 
-def _file(source: Path, format: str) -> Listing:
+def _leaves(name: str) -> bool:
+    """Whether a name leads out of the folder that was opened: a file that was only found there has no such say."""
+    plain = os.path.normpath(name.replace("\\", "/"))
+    return os.path.isabs(plain) or plain.split(os.sep)[0] == os.pardir
+
+
+def _file(source: Path, format: str, named: bool = True) -> Listing:
+    """What a manifest or an annotation file lists: one that was `named`, or one that was found in a folder."""
     rows = read_manifest(source) if source.suffix.lower() in ENDINGS else None
     if rows is None:
         return _annotated(source, format, None)
@@ -215,6 +222,8 @@ def _file(source: Path, format: str) -> Listing:
     near: dict[str, dict[str, str]] = {}
     entries = []
     for row in rows:
+        if not named and any(_leaves(row.get(column, "")) for column in ("image", "landmarks")):
+            continue
         image = listed_file(row["image"], row["where"], source, named=False)
         if not isinstance(image, Path) or is_address(row.get("landmarks", "")):
             raise ValueError(
@@ -252,6 +261,8 @@ def _annotated(
     entries: dict[str, Entry] = {}
     for name in file.contents.images:
         found = name if name in there else _found(name, path, file)
+        if pictures is not None and _leaves(found):
+            continue
         for number in range(max(1, objects[name])):
             key = object_name(found, number)
             entries.setdefault(key, Entry(key, place, found, "", name, number))
