@@ -226,7 +226,7 @@ def image(studio: Studio, index: int) -> ImageView:
 
 @endpoints.get("/api/images/{index}/picture")
 def picture(studio: Studio, index: int, width: int | None = None) -> Response:
-    """The image, upright and as a browser can show it; at most `width` wide."""
+    """The image, upright and as a browser can show it; no wider than asked for."""
     entry = studio.entry(index)
     return picture_of(entry.source, None if width is None else min(max(width, 8), 4096))
 
