@@ -31,8 +31,8 @@ from pliant.arrays import Float64, Image
 from pliant.quick.learning import FEWEST, Finished, Learner
 from pliant.quick.model import QuickModel
 from pliant.shape import shape_size
-from pliant.studio.next_image import suggestions, thumbnail
-from pliant.studio.proposals import Proposal, doubt_of, follow, proposal
+from pliant.studio.proposing.next_image import suggestions, thumbnail
+from pliant.studio.proposing.proposals import Proposal, doubt_of, follow, proposal
 from tables import print_table
 
 OBJECTS = {"wings": (60, 0.1, 20), "chest": (50, 0.25, 40)}

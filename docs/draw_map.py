@@ -19,7 +19,11 @@ TRAIN, FIT = "#D55E00", "#0072B2"
 # From the outside in. A room: its name, its place (column, width), and what it answers.
 LAYERS = [
     [("cli", 0, 12, "a command parses, calls and prints")],
-    [("experiments", 0, 6, "the paper's comparisons"), ("bulk", 6, 6, "runs to disk that survive a kill")],
+    [
+        ("studio", 0, 4, "pages that annotate and show"),
+        ("experiments", 4, 4, "the paper's comparisons"),
+        ("bulk", 8, 4, "runs to disk that survive a kill"),
+    ],
     [
         ("training", 0, 2.6, "build, calibrate"),
         ("evaluation", 2.6, 3.2, "errors by landmarks"),

@@ -20,9 +20,9 @@ from pliant.quick.filling import filled
 from pliant.quick.learning import Finished, Learner
 from pliant.quick.model import QuickModel
 from pliant.shape import shape_size
-from pliant.studio.apprentice import Apprentice
-from pliant.studio.next_image import Doubt, suggestions, thumbnail
-from pliant.studio.proposals import follow, free_shape, proposal
+from pliant.studio.proposing.apprentice import Apprentice
+from pliant.studio.proposing.next_image import Doubt, suggestions, thumbnail
+from pliant.studio.proposing.proposals import follow, free_shape, proposal
 
 LANDMARKS = 8
 

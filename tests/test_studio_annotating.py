@@ -16,7 +16,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from pliant.data.formats import read_landmarks, write_landmarks
-from pliant.studio.opening_up import open_studio
+from pliant.studio.opening import open_studio
 from pliant.studio.server import endpoints, make_app
 
 POINTS = np.array([[5.0, 5.0], [25.0, 6.0], [15.0, 24.0]])
@@ -179,3 +179,27 @@ def test_every_endpoint_is_described_and_every_page_stands(client: TestClient) -
     for page in ("annotate", "check", "explore", "fit", "results", "docs"):
         assert f"/pages/{page}.js" in client.get(f"/{page}").text
         assert client.get(f"/pages/{page}.js").status_code == 200
+
+
+def test_names_in_a_file_that_was_only_found_stay_in_the_folder(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    Image.new("L", (20, 20)).save(tmp_path / "secret.png")
+    Image.new("L", (20, 20)).save(inside / "a.png")
+    names = ["a.png", "../secret.png", str(tmp_path / "secret.png"), "b/../../secret.png"]
+    points = {"category_id": 1, "keypoints": [1, 1, 2, 9, 9, 2, 1, 9, 2]}
+    document = {
+        "images": [{"id": k, "file_name": name, "width": 20, "height": 20} for k, name in enumerate(names)],
+        "categories": [{"id": 1, "name": "it", "keypoints": ["x", "y", "z"]}],
+        "annotations": [{"id": k, "image_id": k, **points} for k in range(len(names))],
+    }
+    (inside / "labels.json").write_text(json.dumps(document))
+    with open_at(inside) as client:
+        listed = client.get("/api/images").json()["images"]
+        assert [one["name"] for one in listed] == ["a.png"]
+        change(client, 0, marks={"0": [3, 4, 2]})
+    # And what is not shown is not lost.
+    kept = json.loads((inside / "labels.json").read_text())
+    assert [one["file_name"] for one in kept["images"]] == names
+    assert kept["annotations"][1]["keypoints"] == points["keypoints"]
+    assert kept["annotations"][0]["keypoints"][:3] == [3, 4, 2]

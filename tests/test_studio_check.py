@@ -18,11 +18,11 @@ from starlette.testclient import TestClient
 from pliant.data.annotation import Annotation
 from pliant.data.formats import write_annotations, write_landmarks
 from pliant.studio import agreeing, checking
-from pliant.studio.collection import Collection, open_collection
-from pliant.studio.endpoints import as_route
-from pliant.studio.events import Events
-from pliant.studio.jobs import Jobs
-from pliant.studio.marks import UNSEEN, VISIBLE, Change
+from pliant.studio.storage.collection import Collection, open_collection
+from pliant.studio.storage.marks import UNSEEN, VISIBLE, Change
+from pliant.studio.web.endpoints import as_route
+from pliant.studio.web.events import Events
+from pliant.studio.web.jobs import Jobs
 
 COUNT, LANDMARKS = 24, 8
 

@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from pliant.appearance.texture import _without_holes
 from pliant.model import Model
 from pliant.studio import exploring
-from pliant.studio.endpoints import Refused, as_route
+from pliant.studio.web.endpoints import Refused, as_route
 
 
 def client_of(studio: object) -> TestClient:

@@ -25,10 +25,13 @@ from pliant.fitting.algorithm import catalogue
 from pliant.model import Model
 from pliant.settings import Fitting
 from pliant.settings.declaring import options
-from pliant.studio import fit_runs, fits, pictures, uploads, working
-from pliant.studio.endpoints import as_route
-from pliant.studio.events import Events
-from pliant.studio.jobs import Jobs
+from pliant.studio import working
+from pliant.studio.fits import endpoints as fits
+from pliant.studio.fits import runs as fit_runs
+from pliant.studio.web import pictures, uploads
+from pliant.studio.web.endpoints import as_route
+from pliant.studio.web.events import Events
+from pliant.studio.web.jobs import Jobs
 
 
 class Desk:

@@ -21,9 +21,9 @@ from pliant.bulk.journal import JOURNAL, Journal
 from pliant.data.formats import write_landmarks
 from pliant.fitting.status import Status
 from pliant.records import FitRecord, write_records
-from pliant.studio.opening_up import open_studio
-from pliant.studio.result_curves import _thinned
-from pliant.studio.result_images import Gallery, ImageError, box_around
+from pliant.studio.opening import open_studio
+from pliant.studio.results.curves import _thinned
+from pliant.studio.results.images import Gallery, ImageError, box_around
 from pliant.studio.server import make_app
 from pliant.table import columns_of, read_fits, write_table
 

@@ -14,10 +14,10 @@ import pytest
 
 from pliant.data.annotation import Annotation
 from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
-from pliant.studio import kept
-from pliant.studio.collection import open_collection
-from pliant.studio.locking import Lock
-from pliant.studio.marks import ABSENT, HIDDEN, VISIBLE, Change
+from pliant.studio.storage import kept
+from pliant.studio.storage.collection import open_collection
+from pliant.studio.storage.locking import Lock
+from pliant.studio.storage.marks import ABSENT, HIDDEN, VISIBLE, Change
 
 SQUARE = np.array([[1.0, 2.0], [11.0, 2.0], [11.0, 12.0], [1.0, 12.0]])
 KINDS = ("beside", "together")
@@ -66,8 +66,8 @@ def history(folder):
 LOOP = """
 import sys
 from pathlib import Path
-from pliant.studio.collection import open_collection
-from pliant.studio.marks import Change
+from pliant.studio.storage.collection import open_collection
+from pliant.studio.storage.marks import Change
 faces = open_collection(Path(sys.argv[1]))
 for number in range(10**6):
     faces.apply(number % 2, Change(f"c{number}", "loop", {number % 4: (number % 50, number / 1000, 2)}))
@@ -296,7 +296,7 @@ class TestTrouble:
                 raise OSError(28, "No space left on device")
 
             with monkeypatch.context() as patch:
-                patch.setattr("pliant.studio.saving.put", refuse)
+                patch.setattr("pliant.studio.storage.saving.put", refuse)
                 put(faces, 0, 30, 20)
                 faces.flush()
             assert [event.type for event in events] == ["changed", "trouble"]

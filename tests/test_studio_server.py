@@ -16,11 +16,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from pliant.studio.endpoints import Endpoint, Endpoints, Refused, as_route, openapi
-from pliant.studio.events import Events
-from pliant.studio.jobs import Jobs, Stopped
-from pliant.studio.safety import LOOPBACK, Doorkeeper
-from pliant.studio.wire import from_json, from_text, schema, to_json
+from pliant.studio.web.endpoints import Endpoint, Endpoints, Refused, as_route, openapi
+from pliant.studio.web.events import Events
+from pliant.studio.web.jobs import Jobs, Stopped
+from pliant.studio.web.safety import LOOPBACK, Doorkeeper
+from pliant.studio.web.wire import from_json, from_text, schema, to_json
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class TestEndpoints:
         def take(studio: str, number: int, upload: bytes) -> dict[str, int]:
             return {"bytes": len(upload)}
 
-        monkeypatch.setattr("pliant.studio.endpoints.LARGEST_UPLOAD", 2**20)
+        monkeypatch.setattr("pliant.studio.web.endpoints.LARGEST_UPLOAD", 2**20)
         client = self.make(take)
         assert client.post("/x/1", content=b"1" * 2**20).json() == {"bytes": 2**20}
         assert client.post("/x/1", content=b"1" * (2**20 + 1)).status_code == 413

@@ -15,11 +15,11 @@ import pytest
 from pliant.data.annotation import Annotation
 from pliant.data.formats import formats, read_annotations, read_landmarks, write_annotations, write_landmarks
 from pliant.data.loading import load_dataset
-from pliant.studio.collection import open_collection
-from pliant.studio.exporting import FORMATS, export
-from pliant.studio.landmarks import Curve
-from pliant.studio.marks import ABSENT, HIDDEN, UNSEEN, VISIBLE, Change, Scale
-from pliant.studio.opening import in_order
+from pliant.studio.storage.collection import open_collection
+from pliant.studio.storage.exporting import FORMATS, export
+from pliant.studio.storage.landmarks import Curve
+from pliant.studio.storage.marks import ABSENT, HIDDEN, UNSEEN, VISIBLE, Change, Scale
+from pliant.studio.storage.opening import in_order
 
 SQUARE = np.array([[1.0, 2.0], [11.0, 2.0], [11.0, 12.0], [1.0, 12.0]])
 numbers = iter(range(10**6))

@@ -14,7 +14,8 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from pliant.data.formats import write_landmarks
-from pliant.studio.opening_up import open_studio
+from pliant.studio.opening import open_studio
+from pliant.studio.proposing.apprentice import Apprentice
 from pliant.studio.server import make_app
 
 
@@ -32,6 +33,10 @@ def write_blobs(folder: Path, count: int) -> Path:
     return folder
 
 
+def idle(self: Apprentice, *lesson: object) -> None:
+    """What proposes learns in a process too, for which these tests need not wait."""
+
+
 def ended(client: TestClient) -> dict[str, str]:
     for _ in range(1200):
         (job,) = client.get("/api/jobs").json()
@@ -43,7 +48,9 @@ def ended(client: TestClient) -> dict[str, str]:
 
 def test_a_model_of_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What proposes learns in a process too, which this test need not wait for.
-    monkeypatch.setattr("pliant.studio.apprentice.Apprentice.learn", lambda self, samples, names=None: None)
+    monkeypatch.setattr(
+        "pliant.studio.proposing.apprentice.Apprentice.learn", lambda self, samples, names=None: None
+    )
     app = make_app(open_studio(write_blobs(tmp_path, 6)))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         assert client.get("/api/models/current").status_code == 404
@@ -56,7 +63,9 @@ def test_a_model_of_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_training_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pliant.studio.apprentice.Apprentice.learn", lambda self, samples, names=None: None)
+    monkeypatch.setattr(
+        "pliant.studio.proposing.apprentice.Apprentice.learn", lambda self, samples, names=None: None
+    )
     with TestClient(make_app(open_studio(write_blobs(tmp_path, 5))), base_url="http://127.0.0.1") as client:
         number = client.post("/api/models", json={"effort": "best"}).json()["id"]
         client.delete(f"/api/jobs/{number}")

@@ -80,9 +80,9 @@ def studio(
     except ImportError:
         raise ValueError("the studio needs a web server: pip install 'pliant[studio]'.") from None
     del starlette
-    from pliant.studio.opening_up import demonstration, open_studio
-    from pliant.studio.safety import LOOPBACK
+    from pliant.studio.opening import demonstration, open_studio
     from pliant.studio.server import make_app
+    from pliant.studio.web.safety import LOOPBACK
 
     silent = quiet or as_json
     told = (lambda text: None) if silent else say
@@ -149,7 +149,7 @@ def _names(host: str) -> tuple[str, ...]:
     """The names that this machine goes by, for whoever comes from another one."""
     from socket import gethostname
 
-    from pliant.studio.safety import LOOPBACK
+    from pliant.studio.web.safety import LOOPBACK
 
     if host in ("0.0.0.0", "[::]", "::"):
         return (*LOOPBACK, gethostname(), *_addresses())

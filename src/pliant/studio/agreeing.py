@@ -21,7 +21,7 @@ from pliant.files import real_path
 from pliant.shape.variance import Variation
 from pliant.studio.annotating import as_points
 from pliant.studio.desk import Studio
-from pliant.studio.endpoints import Endpoints, Refused
+from pliant.studio.web.endpoints import Endpoints, Refused
 
 endpoints = Endpoints("check")
 

@@ -11,14 +11,14 @@ from starlette.responses import Response
 
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size
-from pliant.studio.apprentice import Proposal
 from pliant.studio.desk import KnownModel, Studio
-from pliant.studio.endpoints import Endpoints
-from pliant.studio.exporting import export
-from pliant.studio.landmarks import Curve
-from pliant.studio.marks import Change, Scale
-from pliant.studio.pictures import picture_of
-from pliant.studio.wire import from_text, to_json
+from pliant.studio.proposing.apprentice import Proposal
+from pliant.studio.storage.exporting import export
+from pliant.studio.storage.landmarks import Curve
+from pliant.studio.storage.marks import Change, Scale
+from pliant.studio.web.endpoints import Endpoints
+from pliant.studio.web.pictures import picture_of
+from pliant.studio.web.wire import from_text, to_json
 
 endpoints = Endpoints("annotate")
 
@@ -226,7 +226,7 @@ def image(studio: Studio, index: int) -> ImageView:
 
 @endpoints.get("/api/images/{index}/picture")
 def picture(studio: Studio, index: int, width: int | None = None) -> Response:
-    """The image, upright and as a browser can show it; at most `width` wide."""
+    """The image, upright and as a browser can show it; no wider than asked for."""
     entry = studio.entry(index)
     return picture_of(entry.source, None if width is None else min(max(width, 8), 4096))
 

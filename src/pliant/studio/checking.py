@@ -21,9 +21,9 @@ from pliant.data.suspects import FEWEST, Suspect, from_another_edge, suspicious_
 from pliant.files import replaced
 from pliant.studio.annotating import as_points
 from pliant.studio.desk import Studio
-from pliant.studio.endpoints import Endpoints, Refused
-from pliant.studio.jobs import Job, JobState
-from pliant.studio.marks import ABSENT, UNSEEN, VISIBLE, Change, Mark, Marks
+from pliant.studio.storage.marks import ABSENT, UNSEEN, VISIBLE, Change, Mark, Marks
+from pliant.studio.web.endpoints import Endpoints, Refused
+from pliant.studio.web.jobs import Job, JobState
 
 endpoints = Endpoints("check")
 

@@ -12,14 +12,14 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.shape import generalised_procrustes, shape_size
-from pliant.studio.apprentice import FEWEST, Apprentice, Proposal
-from pliant.studio.collection import Collection
-from pliant.studio.collection_events import Event as Happening
-from pliant.studio.endpoints import Refused
-from pliant.studio.events import Events
-from pliant.studio.jobs import Jobs
-from pliant.studio.marks import Change
-from pliant.studio.saving import Entry
+from pliant.studio.proposing.apprentice import FEWEST, Apprentice, Proposal
+from pliant.studio.storage.collection import Collection
+from pliant.studio.storage.events import Event as Happening
+from pliant.studio.storage.marks import Change
+from pliant.studio.storage.saving import Entry
+from pliant.studio.web.endpoints import Refused
+from pliant.studio.web.events import Events
+from pliant.studio.web.jobs import Jobs
 
 if TYPE_CHECKING:
     from pliant.model import Model

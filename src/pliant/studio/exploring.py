@@ -14,7 +14,7 @@ from pliant.model import Model
 from pliant.motion import Frame
 from pliant.shape import SIMILARITY
 from pliant.studio.desk import Studio
-from pliant.studio.endpoints import Endpoints, Refused
+from pliant.studio.web.endpoints import Endpoints, Refused
 
 endpoints = Endpoints("explore")
 

@@ -15,10 +15,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
-from pliant.studio import agreeing, annotating, checking, exploring, fits, results, training, working
+from pliant.studio import agreeing, annotating, checking, exploring, training, working
 from pliant.studio.desk import Studio
-from pliant.studio.endpoints import Endpoint, as_route, openapi, told
-from pliant.studio.safety import LOOPBACK, Doorkeeper
+from pliant.studio.fits import endpoints as fits
+from pliant.studio.results import endpoints as results
+from pliant.studio.web.endpoints import Endpoint, as_route, openapi, told
+from pliant.studio.web.safety import LOOPBACK, Doorkeeper
 
 _PAGES = Path(__file__).parent / "pages"
 

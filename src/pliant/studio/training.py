@@ -13,8 +13,8 @@ from starlette.responses import FileResponse
 
 from pliant.arrays import Float64
 from pliant.studio.desk import Studio
-from pliant.studio.endpoints import Endpoints, Refused
-from pliant.studio.jobs import Job, JobState
+from pliant.studio.web.endpoints import Endpoints, Refused
+from pliant.studio.web.jobs import Job, JobState
 
 endpoints = Endpoints("models")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pliant.studio.desk import Studio
-from pliant.studio.endpoints import Endpoints
-from pliant.studio.jobs import JobState
+from pliant.studio.web.endpoints import Endpoints
+from pliant.studio.web.jobs import JobState
 
 endpoints = Endpoints("work")
 

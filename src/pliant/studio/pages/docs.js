@@ -19,7 +19,7 @@ function resolved(schema, document, depth = 0) {
 }
 
 function shown(path, method, operation, document) {
-  const parts = [element("p", { class: "quiet-text" }, operation.summary)];
+  const parts = [];
   if (operation.parameters.length) {
     parts.push(
       element(

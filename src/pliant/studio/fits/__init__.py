@@ -1,0 +1,1 @@
+"""The page Fit: runs of algorithms on an image, and what is shown of them."""

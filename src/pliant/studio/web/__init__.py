@@ -1,0 +1,1 @@
+"""The web server's parts that know nothing of images: endpoints from typed functions, events, jobs, who may ask."""
