@@ -22,6 +22,7 @@ from pliant.quick.model import QuickModel
 from pliant.shape import shape_size
 from pliant.studio.proposing.apprentice import Apprentice
 from pliant.studio.proposing.next_image import Doubt, suggestions, thumbnail
+from pliant.studio.proposing.process import some_of
 from pliant.studio.proposing.proposals import follow, free_shape, proposal
 
 LANDMARKS = 8
@@ -244,6 +245,14 @@ class Heard:
         with self._changed:
             assert self._changed.wait_for(lambda: len(there()) >= count, 60), self.events
             return there()[count - 1]
+
+
+def test_a_first_model_is_of_images_from_all_over() -> None:
+    samples = {(str(k), 0): k for k in range(100)}
+    part = list(some_of(samples, 24).values())
+    assert len(part) == len(set(part)) == 24
+    assert min(part) < 5
+    assert max(part) > 94
 
 
 def test_the_process_learns_survives_and_ends(tmp_path: Path) -> None:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _NICE = 5
 """Pages and proposals come first."""
 
+_FIRST = 24
+"""Images that the first model is learned from, at the most."""
+
 _PARENT = 2.0
 """Seconds between looks at whether the studio is still there."""
 
@@ -154,6 +157,9 @@ def _learn(learner: Any, state: _State) -> None:
     from pliant.quick.learning import Finished
 
     wanted = {key: one for key, one in (state.samples or {}).items() if key not in state.unreadable}
+    # Of many images that were finished before, a part is enough for a first model; the others come next.
+    part = state.model is None and len(wanted) > _FIRST
+    wanted = some_of(wanted, _FIRST) if part else wanted
     finished: dict[Hashable, Any] = {
         key: Finished(_reader(key, source, state.pictures), points)
         for key, (source, points) in wanted.items()
@@ -169,10 +175,16 @@ def _learn(learner: Any, state: _State) -> None:
         state.samples = None
         state.answers.send(Trouble(str(error)))
         return
-    state.samples, state.model = None, model
+    state.samples, state.model = state.samples if part else None, model
     state.number += 1
     state.answers.send(NewModel(state.number, model, time.perf_counter() - begin, state.pictures))
     state.pictures = {}
+
+
+def some_of(samples: dict[Key, Any], count: int) -> dict[Key, Any]:
+    """So many samples, spread evenly over all of them."""
+    keys = list(samples)
+    return {keys[k * len(keys) // count]: samples[keys[k * len(keys) // count]] for k in range(count)}
 
 
 def _reader(key: Key, source: Path | str, pictures: dict[str, Float32]) -> Any:
