@@ -35,7 +35,7 @@ from pliant.studio.proposing.next_image import suggestions, thumbnail
 from pliant.studio.proposing.proposals import Proposal, doubt_of, follow, proposal
 from tables import print_table
 
-OBJECTS = {"wings": (80, 0.1, 20), "chest": (60, 0.25, 40)}
+OBJECTS = {"wings": (60, 0.1, 20), "chest": (50, 0.25, 40)}
 """Images to annotate, and the goal: this share of points to be moved, after so many images."""
 
 TOLERANCES = (0.02, 0.015, 0.03)
@@ -52,7 +52,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", nargs="+", default=list(OBJECTS), choices=list(OBJECTS))
-    parser.add_argument("--images", type=int, help="to annotate; 80 wings, 60 chests if not given")
+    parser.add_argument("--images", type=int, help="to annotate; 60 wings, 50 chests if not given")
     parser.add_argument("--orders", type=int, default=3, help="random orders of the images")
     parser.add_argument("--first", type=int, default=0, help="the number of the first order")
     parser.add_argument("--tolerances", type=float, nargs="+", default=list(TOLERANCES))
@@ -226,7 +226,7 @@ def _tables(runs: list[dict[str, Any]]) -> None:
     for key in dict.fromkeys((run["object"], run["tolerance"], run["chosen"]) for run in runs):
         name, tolerance, chosen = key
         own = [run for run in runs if (run["object"], run["tolerance"], run["chosen"]) == key]
-        for first, last in ((5, 10), (10, 20), (20, 30), (30, 40), (40, 60), (60, 80)):
+        for first, last in ((5, 10), (10, 20), (20, 30), (30, 40), (40, 50), (50, 60), (60, 80)):
             if len(own[0]["moves"]["none"]) >= last:
                 means = {way: np.mean([run["moves"][way][first:last] for run in own]) for way in WAYS}
                 rows.append(
@@ -282,6 +282,7 @@ def _honesty(name: str, runs: list[dict[str, Any]]) -> None:
 
 def _draw(runs: list[dict[str, Any]], path: Path) -> None:
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import PercentFormatter
 
     from pliant.plots.style import STYLE
 
@@ -308,14 +309,15 @@ def _draw(runs: list[dict[str, Any]], path: Path) -> None:
         end = len(own[0]["moves"]["none"])
         axis.hlines(goal, after, end, color="0.4", linestyle=":", linewidth=1.2)
         axis.annotate("goal", (end, goal), ha="right", va="bottom", fontsize=STYLE.font - 1, color="0.3")
-        axis.set_title(name, fontsize=STYLE.font + 1)
+        axis.set_title(f"{name}, moved if off by more than {tolerance:.0%}", fontsize=STYLE.font + 1)
+        axis.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axis.set_xlabel("images finished", fontsize=STYLE.font)
         axis.set_ylim(0, None)
         axis.set_xlim(FEWEST, end + 2)
         axis.grid(alpha=0.25)
         axis.spines[["top", "right"]].set_visible(False)
         axis.tick_params(labelsize=STYLE.font - 1)
-    axes[0][0].set_ylabel("points moved by hand, of all", fontsize=STYLE.font)
+    axes[0][0].set_ylabel("points moved by hand", fontsize=STYLE.font)
     axes[0][-1].legend(fontsize=STYLE.font - 1, frameon=False)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -109,6 +109,15 @@ def test_landmarks_that_are_absent_are_filled_in_and_those_never_seen_are_unknow
     assert error(made.points[:7], picture(62)[1][:7]) < 0.05
 
 
+def test_images_without_a_shape_are_left_out() -> None:
+    images = finished(range(6))
+    flat = np.full((LANDMARKS, 2), 40.0)
+    model = Learner().learn(
+        {**images, 6: Finished(images[0].read, flat), 7: Finished(images[0].read, flat * np.nan)}
+    )
+    assert model.samples == 6
+
+
 def test_filling_keeps_what_is_known() -> None:
     shapes = np.array([picture(k)[1] for k in range(10)])
     holes = shapes.copy()

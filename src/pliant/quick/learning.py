@@ -45,6 +45,9 @@ SCALES = (
 )
 """Filters from coarse to fine; the coarsest look for landmarks a quarter of the object away."""
 
+_SMALLEST = 4.0
+"""Pixels of an object that can be learned from."""
+
 _KEPT_VARIANCE, _MOST_MODES = 0.995, 60
 
 _AGAIN = 1.25
@@ -110,11 +113,7 @@ class Learner:
             A sentence, if there are too few images.
 
         """
-        usable = {
-            key: one
-            for key, one in finished.items()
-            if np.sum(np.all(np.isfinite(one.points), axis=1)) >= FEWEST_POINTS
-        }
+        usable = {key: one for key, one in finished.items() if _has_a_shape(one.points)}
         if len(usable) < FEWEST:
             raise ValueError(
                 f"a model needs {FEWEST} finished images with three landmarks each, and there are {len(usable)}."
@@ -262,6 +261,12 @@ class Learner:
             there = np.array([(one + 0.5) * own.zoom - 0.5 for one, own in zip(shapes, kept, strict=True)])
             self._filter = len(kept), learn_filter(samples, there, shape.mean, self._jobs)
         return self._filter[1]
+
+
+def _has_a_shape(points: Floats) -> bool:
+    """Whether landmarks `(v, 2)` can be learned from: enough are known, and they do not lie in one place."""
+    known = np.asarray(points)[np.all(np.isfinite(points), axis=1)]
+    return len(known) >= FEWEST_POINTS and float(shape_size(known)) >= _SMALLEST
 
 
 def _shape_model(shapes: Float64) -> ShapeModel:

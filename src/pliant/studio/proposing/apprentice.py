@@ -19,7 +19,7 @@ import numpy as np
 from pliant.arrays import Float32, Float64, Floats, Image
 from pliant.data.images import read_image
 from pliant.model import Model, load
-from pliant.quick.learning import FEWEST
+from pliant.quick.learning import FEWEST, FEWEST_POINTS
 from pliant.quick.model import QuickModel
 from pliant.shape import shape_size
 from pliant.studio.proposing.next_image import Doubt, Suggestion, suggestions
@@ -122,8 +122,8 @@ class Apprentice:
     def learn(self, samples: Sequence[tuple[Source, Floats]], names: Sequence[str] | None = None) -> None:
         """Learn from all images that are finished, with points `(v, 2)`, nan where one is absent; returns at once.
 
-        Of several wishes the newest counts. Nothing is learned from fewer than five images; what shapes they have
-        is known all the same.
+        Of several wishes the newest counts. Nothing is learned from fewer than five images, or of an object with
+        fewer than three landmarks; what shapes there are is known all the same.
         """
         kept = tuple((source, np.array(points, dtype=np.float64)) for source, points in samples)
         with self._lock:
@@ -131,7 +131,7 @@ class Apprentice:
                 self.names = tuple(names)
             self._shapes = tuple(points for _, points in kept)
             self._remember_errors(kept)
-            if len(kept) < FEWEST:
+            if len(kept) < FEWEST or any(len(points) < FEWEST_POINTS for points in self._shapes):
                 return
             self._wish, self._crashes = Learn(kept, self.names), 0
             self._send(self._wish)
