@@ -30,7 +30,7 @@ Opened = Annotated[
 ]
 ModelFile = Annotated[
     Path | None,
-    typer.Option("--model", "-m", help="The model that proposes, until five images are finished."),
+    typer.Option("--model", "-m", help="The model that proposes, until what is learned here is better."),
 ]
 ResultsAt = Annotated[
     Path | None, typer.Option(help="A folder with outcomes of fit, evaluate, track or experiment.")
