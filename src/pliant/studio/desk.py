@@ -57,9 +57,9 @@ class _Sources(Sequence[Path]):
 class Studio:
     """All that endpoints work with; one for each server.
 
-    `given` is the model that was named when the studio was opened. It proposes until what the apprentice has learned
-    is better, and Explore and Fit show it until another is trained here. `results` is where outcomes of other commands are
-    looked for. `demo` says that everything here was made up to try things out.
+    `given` is the model that was named when the studio was opened. It proposes until what the apprentice has
+    learned is better, and Explore and Fit show it until another is trained here. `results` is where outcomes of
+    other commands are looked for. `demo` says that everything here was made up to try things out.
     """
 
     collection: Collection
