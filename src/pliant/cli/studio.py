@@ -30,7 +30,7 @@ Opened = Annotated[
 ]
 ModelFile = Annotated[
     Path | None,
-    typer.Option("--model", "-m", help="The model that proposes, until five images are finished."),
+    typer.Option("--model", "-m", help="The model that proposes, until what is learned here is better."),
 ]
 ResultsAt = Annotated[
     Path | None, typer.Option(help="A folder with outcomes of fit, evaluate, track or experiment.")
@@ -63,7 +63,7 @@ def studio(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Annotate with a model's help, check, explore, fit and review, on a web page.
+    """Annotate with a model's help, fit and review, on a web page.
 
     It is a page of this machine, at the address that is printed. Every
     change is on the disk at once, in the format that was opened; Ctrl-C ends

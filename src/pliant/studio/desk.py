@@ -57,9 +57,9 @@ class _Sources(Sequence[Path]):
 class Studio:
     """All that endpoints work with; one for each server.
 
-    `given` is the model that was named when the studio was opened. It proposes until the apprentice has learned,
-    and Explore and Fit show it until another is trained here. `results` is where outcomes of other commands are
-    looked for. `demo` says that everything here was made up to try things out.
+    `given` is the model that was named when the studio was opened. It proposes until what the apprentice has
+    learned is better, and Explore and Fit show it until another is trained here. `results` is where outcomes of
+    other commands are looked for. `demo` says that everything here was made up to try things out.
     """
 
     collection: Collection
@@ -139,15 +139,23 @@ class Studio:
     def _teach(self) -> None:
         while self._news.wait() and not self._closed:
             self._news.clear()
-            samples = []
-            for index in self._lessons():
-                try:
-                    marks = self.collection.marks(index)
-                except (ValueError, OSError):
-                    continue  # Said when the image is opened.
-                if marks.finished and marks.placed:
-                    samples.append((self.collection.entries[index].source, marks.points))
-            self.apprentice.learn(samples, self.collection.names)
+            try:
+                self.apprentice.learn(self._finished(), self.collection.names)
+            except Exception as error:
+                # Nobody waits for this thread: what stops it must be said, and the next image is another chance.
+                self.events.tell("trouble", sentence=f"Nothing was learned: {error}")
+
+    def _finished(self) -> list[tuple[Path, Float64]]:
+        """Images and points `(v, 2)` to learn from."""
+        samples = []
+        for index in self._lessons():
+            try:
+                marks = self.collection.marks(index)
+            except (ValueError, OSError):
+                continue  # Said when the image is opened.
+            if marks.finished and marks.placed:
+                samples.append((self.collection.entries[index].source, marks.points))
+        return samples
 
     def _lessons(self) -> list[int]:
         """Finished images to learn from: all that were changed here, and others spread evenly over the list."""
