@@ -87,6 +87,19 @@ def test_only_what_is_new_is_read() -> None:
     assert sorted(read) == list(range(8))
 
 
+def test_judging_can_wait() -> None:
+    learner = Learner()
+    first = learner.learn(finished(range(6)), judge=False)
+    assert not learner.outdated
+    later = learner.learn(finished(range(9)), judge=False)
+    assert learner.outdated
+    assert later.usual == first.usual
+    judged = learner.learn(finished(range(9)))
+    assert not learner.outdated
+    assert judged.usual != first.usual
+    np.testing.assert_array_equal(judged.expert.filters[0].weights, later.expert.filters[0].weights)
+
+
 def test_an_image_that_was_corrected_or_taken_back_is_unlearned() -> None:
     learner, clean = Learner(), finished(range(8))
     wrong = {**clean, 3: Finished(clean[3].read, clean[3].points[::-1])}

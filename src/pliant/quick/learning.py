@@ -96,9 +96,11 @@ class Learner:
         self._equations: tuple[Equations, ...] = ()
         self._landmarks: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._trust: Trust | None = None
+        self._judge = True
+        self.outdated = False
         self._filter: tuple[int, ObjectFilter] | None = None
 
-    def learn(self, finished: Mapping[Hashable, Finished]) -> QuickModel:
+    def learn(self, finished: Mapping[Hashable, Finished], judge: bool = True) -> QuickModel:
         """A model of all images that are finished; those that it knows are neither read nor summed again.
 
         Parameters
@@ -106,6 +108,9 @@ class Learner:
         finished
             Images by what they are called. Each has as many landmarks `(v, 2)`; those of which fewer than three
             are known are left out.
+        judge
+            Learn again how far the model can be trusted, if many images have come since that was done. Without, it
+            is `outdated` then, and can be judged later: that takes longer than all else.
 
         Raises
         ------
@@ -129,6 +134,7 @@ class Learner:
             self._read(usable, shapes, pool)
             shape = _shape_model(shapes)
             self._sum(list(usable), shapes, known, shape.mean, pool)
+            self._judge = judge
             return self._model(list(usable), shapes, shape, points.shape[1], pool)
 
     def _forget(self) -> None:
@@ -218,24 +224,27 @@ class Learner:
             samples=len(keys),
         )
         layers = [equations.solved(pool) for equations in self._equations]
-        if self._trust is None or not self._trust.samples <= len(keys) < _AGAIN * self._trust.samples:
+        trust = self._trust
+        self.outdated = trust is None or not trust.samples <= len(keys) < _AGAIN * trust.samples
+        if trust is None or (self.outdated and self._judge):
+            self.outdated = False
             trials = [self._trial(model, key) for key in keys]
-            self._trust = judged(model, layers, self._equations, trials, pool)
+            trust = self._trust = judged(model, layers, self._equations, trials, pool)
         trusted = tuple(
             replace(
                 known,
                 weights=layer.weights,
                 offset=layer.offset,
             )
-            for layer, known in zip(layers, self._trust.layers, strict=True)
+            for layer, known in zip(layers, trust.layers, strict=True)
         )
         return replace(
             model,
             expert=replace(blank, filters=trusted),
-            unsure=self._trust.unsure,
-            error=self._trust.error,
-            usual=self._trust.usual,
-            answer=self._trust.answer,
+            unsure=trust.unsure,
+            error=trust.error,
+            usual=trust.usual,
+            answer=trust.answer,
         )
 
     def _trial(self, model: QuickModel, key: Hashable) -> Judged:

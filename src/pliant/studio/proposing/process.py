@@ -93,6 +93,7 @@ class _State:
     first_number: int
     number: int = 0
     model: QuickModel | None = None
+    judge: bool = False
     names: tuple[str, ...] = ()
     samples: dict[Key, tuple[Path | str, Float64]] | None = None
     pool: dict[int, Path | str] = field(default_factory=dict)
@@ -115,7 +116,7 @@ def work(wishes: Any, answers: Connection, first_number: int, jobs: int) -> None
             if wish == "end":
                 return
             if isinstance(wish, Learn):
-                state.samples, state.names = _by_key(wish), wish.names
+                state.samples, state.names, state.judge = _by_key(wish), wish.names, False
             elif isinstance(wish, Look):
                 state.pool = dict(wish.pool)
                 state.looked = {k: seen for k, seen in state.looked.items() if k in state.pool}
@@ -166,7 +167,7 @@ def _learn(learner: Any, state: _State) -> None:
     }
     begin = time.perf_counter()
     try:
-        model = learner.learn(finished)
+        model = learner.learn(finished, state.judge)
     except _Unreadable as error:
         state.unreadable.add(error.key)
         state.answers.send(Trouble(error.sentence))
@@ -175,7 +176,9 @@ def _learn(learner: Any, state: _State) -> None:
         state.samples = None
         state.answers.send(Trouble(str(error)))
         return
-    state.samples, state.model = state.samples if part else None, model
+    # A person waits for the model, and nobody for how far it can be trusted: that is learned once it was sent.
+    state.judge = not part and learner.outdated
+    state.samples, state.model = state.samples if part or state.judge else None, model
     state.number += 1
     state.answers.send(NewModel(state.number, model, time.perf_counter() - begin, state.pictures))
     state.pictures = {}
