@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -235,3 +236,33 @@ class TestJobs:
 
         assert self.run(work).state == "stopped"
         assert issubclass(Stopped, Exception)
+
+
+class TestEvents:
+    def test_they_reach_who_listens_until_the_end(self) -> None:
+        events = Events()
+
+        async def heard() -> list[str]:
+            stream = events.listen()
+            found = [await anext(stream)]
+            events.tell("changed", index=3)
+            found.append(await anext(stream))
+            events.end()
+            return found + [text async for text in stream]
+
+        first, told = asyncio.run(heard())
+        assert first.startswith("retry")
+        assert json.loads(told.removeprefix("data: ")) == {"type": "changed", "index": 3}
+
+    def test_who_is_far_behind_is_told_to_look_again(self) -> None:
+        events = Events()
+
+        async def heard() -> str:
+            stream = events.listen()
+            await anext(stream)
+            for number in range(300):
+                events.tell("changed", index=number)
+            await asyncio.sleep(0)
+            return await anext(stream)
+
+        assert "behind" in asyncio.run(heard())

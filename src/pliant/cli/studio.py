@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +17,7 @@ from pliant.terminal import say
 if TYPE_CHECKING:
     from socket import socket
 
-    from uvicorn import Server
+    from starlette.types import ASGIApp
 
     from pliant.studio.desk import Studio
 
@@ -73,13 +76,10 @@ def studio(
     import json
     import secrets
     import webbrowser
+    from importlib.util import find_spec
 
-    try:
-        import starlette
-        import uvicorn
-    except ImportError:
-        raise ValueError("the studio needs a web server: pip install 'pliant[studio]'.") from None
-    del starlette
+    if find_spec("starlette") is None or find_spec("uvicorn") is None:
+        raise ValueError("the studio needs a web server: pip install 'pliant[studio]'.")
     from pliant.studio.opening import demonstration, open_studio
     from pliant.studio.server import make_app
     from pliant.studio.web.safety import LOOPBACK
@@ -92,37 +92,48 @@ def studio(
         if given is not None and not given.exists():
             raise ValueError(f"{given}: there is no such file or folder.")
     listening = _listen(host, port)
-    with TemporaryDirectory(prefix="pliant-studio-") as passing:
+    with ExitStack() as stack:
         if source is None:
+            passing = Path(stack.enter_context(TemporaryDirectory(prefix="pliant-studio-")))
             told(f"no folder was named: making synthetic faces and a model of them in {passing}")
-            source, model = demonstration(Path(passing), model)
+            source, model = demonstration(passing, model)
             opened = open_studio(source, model, results, read_only=read_only, demo=True)
         else:
             opened = open_studio(source, model, results, read_only=read_only)
+        stack.callback(opened.close)
         token = "" if host in LOOPBACK else secrets.token_urlsafe(24)
-        hosts = (*LOOPBACK, host) if host in LOOPBACK else _names(host)
-        address = f"http://{host}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
+        hosts = (*LOOPBACK, *_names(host))
+        address = f"http://{hosts[-1]}:{listening.getsockname()[1]}/" + (f"?token={token}" if token else "")
         if as_json:
             say(json.dumps({"address": address, "images": len(opened.collection)}))
         elif not quiet:
             _welcome(opened, address)
         if browser:
             webbrowser.open(address)
-        app, level = make_app(opened, hosts, token), "info" if verbose else "warning"
-        config = uvicorn.Config(app, log_level=level, access_log=verbose, timeout_graceful_shutdown=2)
-        _serve(uvicorn.Server(config), listening)
+        _serve(make_app(opened, hosts, token), listening, opened.events.end, verbose)
     told("closed: everything is on the disk")
 
 
-def _serve(server: Server, listening: socket) -> None:
+def _serve(app: ASGIApp, listening: socket, ending: Callable[[], None], verbose: bool) -> None:
+    """Answer requests until Ctrl-C or a signal to end; `ending` comes first, so that no stream has it wait."""
     import signal
-    import sys
 
-    # The usual end of this command is Ctrl-C, and nothing is interrupted by it. The server shuts down in order on
-    # either signal, and raises it again when it is done.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
-    server.run(sockets=[listening])
+    import uvicorn
+
+    class Ending(uvicorn.Server):
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            ending()
+            super().handle_exit(sig, frame)
+
+    # The server shuts down in order on either signal, and raises it again when it is done: then it is of no use.
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, signal.SIG_IGN)
+    level = "info" if verbose else "warning"
+    # The studio is closed by whoever opened it, also if somebody is impatient and presses Ctrl-C twice.
+    config = uvicorn.Config(
+        app, log_level=level, access_log=verbose, lifespan="off", timeout_graceful_shutdown=2
+    )
+    Ending(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int | None) -> socket:
@@ -145,24 +156,17 @@ def _listen(host: str, port: int | None) -> socket:
     raise ValueError(f"--port {port}: the studio cannot listen there on {host}: {problem}.")
 
 
-def _names(host: str) -> tuple[str, ...]:
-    """The names that this machine goes by, for whoever comes from another one."""
-    from socket import gethostname
-
-    from pliant.studio.web.safety import LOOPBACK
-
-    if host in ("0.0.0.0", "[::]", "::"):
-        return (*LOOPBACK, gethostname(), *_addresses())
-    return (*LOOPBACK, host)
-
-
-def _addresses() -> list[str]:
+def _names(host: str) -> list[str]:
+    """What this machine goes by for those who are to reach it there, the best name last."""
     from socket import gaierror, getaddrinfo, gethostname
 
+    if host not in ("0.0.0.0", "[::]", "::"):
+        return [host]
+    own = gethostname()
     try:
-        return sorted({str(found[4][0]) for found in getaddrinfo(gethostname(), None)})
+        return [*sorted({str(found[4][0]) for found in getaddrinfo(own, None)}), own]
     except gaierror:
-        return []
+        return [own]
 
 
 def _welcome(opened: Studio, address: str) -> None:

@@ -229,6 +229,8 @@ class Studio:
 
     def close(self) -> None:
         """End all background work; what was changed is on the disk already."""
+        if self._closed:
+            return
         self._closed = True
         self._news.set()
         self.jobs.stop_all()

@@ -23,6 +23,7 @@ class Events:
     def __init__(self) -> None:
         self._lock = Lock()
         self._listeners: dict[asyncio.Queue[str], asyncio.AbstractEventLoop] = {}
+        self._ended = False
 
     def tell(self, kind: str, **details: Any) -> None:
         """Send an event with a type and details to all pages."""
@@ -33,6 +34,14 @@ class Events:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_put, queue, text)
 
+    def end(self) -> None:
+        """End all streams, so that a server that shuts down need not wait for them."""
+        self._ended = True
+        # Without the lock, as a signal may call this while it is held.
+        for queue, loop in list(self._listeners.items()):
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(_put, queue, "")
+
     async def listen(self) -> AsyncIterator[str]:
         """Events as a stream of server-sent events, until the page goes away."""
         queue: asyncio.Queue[str] = asyncio.Queue(_QUEUE)
@@ -40,11 +49,14 @@ class Events:
             self._listeners[queue] = asyncio.get_running_loop()
         try:
             yield "retry: 1000\n\n"
-            while True:
+            while not self._ended:
                 try:
-                    yield f"data: {await asyncio.wait_for(queue.get(), _SILENCE)}\n\n"
+                    text = await asyncio.wait_for(queue.get(), _SILENCE)
                 except TimeoutError:
                     yield ": still here\n\n"
+                else:
+                    if text:
+                        yield f"data: {text}\n\n"
         finally:
             with self._lock:
                 self._listeners.pop(queue, None)
