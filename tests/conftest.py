@@ -18,6 +18,17 @@ from pliant.synthetic import faces
 from pliant.training import train
 
 
+def pytest_terminal_summary(terminalreporter):
+    """Say once why the pages of the studio were not tested, if they were not."""
+    reasons = {
+        str(report.longrepr[2]).removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if "tests/browser" in report.nodeid and isinstance(report.longrepr, tuple)
+    }
+    for reason in sorted(reasons):
+        terminalreporter.write_line(f"the studio was not tried in a browser: {reason}")
+
+
 @pytest.fixture(scope="session")
 def dataset() -> Dataset:
     """Twenty-four small faces, in memory, so that they are drawn only once."""
