@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from running import SIZE, Studio, kite
+from running import SIZE, Studio, draw_collection, kite
 
 from pliant.data.formats import read_landmarks
 
@@ -324,3 +324,43 @@ def test_accessible(studio: Studio, new_page: Callable[..., Any], scheme: str) -
         (one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")
     ]
     assert not serious, serious
+
+
+def test_a_new_object_from_its_names_to_millimetres(
+    start_studio: Callable[..., Studio], new_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    draw_collection(tmp_path)
+    for file in tmp_path.glob("*.pts"):
+        file.unlink()
+    studio = start_studio(tmp_path)
+    page = opened(new_page(accept_downloads=True), studio, 0)
+    page.fill("#object-names", "tip\nedge 1-4")
+    page.click("#object-form button.main")
+    page.wait_for_selector("#landmark-list :text('edge 4')")
+    page.mouse.click(*on_screen(page, (40, 40)))
+    # A curve, drawn with two clicks, becomes four points at even distances.
+    page.keyboard.press("k")
+    page.mouse.click(*on_screen(page, (50, 60)))
+    page.mouse.click(*on_screen(page, (110, 60)))
+    page.keyboard.press("Enter")
+    # A bar of 80 pixels is 2 mm long.
+    page.keyboard.press("r")
+    drag(page, (30, 100), (110, 100))
+    page.fill("#scale-length", "2")
+    page.click("#scale-form button.main")
+    waits_until_saved(page)
+    page.focus("#overlay")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#stage[data-image]:not([data-image='0'])")
+    page.keyboard.press("Shift+R")
+    waits_until_saved(page)
+    second = int(page.locator("#stage").get_attribute("data-image"))
+    found = [marks(page, 0), marks(page, second)]
+    assert np.allclose(found[0]["points"], [[40, 40], [50, 60], [70, 60], [90, 60], [110, 60]], atol=0.6)
+    assert found[1]["scale"] == found[0]["scale"]
+    page.click("#export")
+    page.select_option("#export-format", "csv-mm")
+    with page.expect_download() as download:
+        page.click("#export-form button.main")
+    table = Path(download.value.path()).read_text().splitlines()
+    assert np.allclose([float(cell) for cell in table[1].split(",")[1:3]], [1.0, 1.0], atol=0.03)

@@ -29,8 +29,7 @@ const landmarks = new LandmarkList(find("#landmark-list"), {
 listenToExport();
 const askScale = scaleDialog({
   saved: (scale) => {
-    change(desk, {}, { scale });
-    desk.tell(scale ? `Scale bar of ${scale.length} ${scale.unit} placed` : "Scale bar removed");
+    setScale(scale);
     setTool("points");
   },
   left: () => {
@@ -38,6 +37,19 @@ const askScale = scaleDialog({
     desk.changed();
   },
 });
+// Images of one series have the same bar: the last one that was drawn can be put into the next with one key.
+function setScale(scale) {
+  change(desk, {}, { scale });
+  if (scale) localStorage.setItem("scale", JSON.stringify(scale));
+  desk.tell(scale ? `Scale bar of ${scale.length} ${scale.unit} placed` : "Scale bar removed");
+}
+
+function sameScale() {
+  const last = JSON.parse(localStorage.getItem("scale"));
+  if (!last) say("No scale bar was drawn yet: draw one with R.");
+  else if (desk.marks) setScale(last);
+}
+
 const askObject = objectDialog({ saved: loadObject });
 
 const curveTool = new CurveTool(desk);
@@ -211,6 +223,7 @@ const actions = {
   flip: () => flipDraft(desk),
   refit: () => refit(desk, desk.marks?.draft?.source === "model"),
   barDrawn: (bar) => askScale(bar, desk.marks.scale),
+  sameScale,
 };
 
 const buttons = {

@@ -92,6 +92,7 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     { keys: "B", what: "tool: select with a box (or Shift and drag)", does: () => actions.setTool("box") },
     { keys: "K", what: "tool: curve; click along it, Enter ends it", does: () => actions.setTool("curve") },
     { keys: "R", what: "tool: scale bar", does: () => actions.setTool("scale") },
+    { keys: "Shift+R", what: "the same scale bar as the last one", does: actions.sameScale },
     { keys: "+ =", what: "zoom in (or the wheel, or two fingers)", does: () => actions.zoom(1.25) },
     { keys: "- _", what: "zoom out", does: () => actions.zoom(1 / 1.25) },
     { keys: "0", what: "show all of the image", does: actions.fit },
