@@ -336,7 +336,7 @@ def test_a_new_object_from_its_names_to_millimetres(
     page = opened(new_page(accept_downloads=True), studio, 0)
     page.fill("#object-names", "tip\nedge 1-4")
     page.click("#object-form button.main")
-    page.wait_for_selector("#landmark-list :text('edge 4')")
+    page.wait_for_selector("#hint:has-text('tip')")
     page.mouse.click(*on_screen(page, (40, 40)))
     # A curve, drawn with two clicks, becomes four points at even distances.
     page.keyboard.press("k")
