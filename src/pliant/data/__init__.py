@@ -1,5 +1,6 @@
 """Annotated images: reading them, checking them, and the formats of landmark files."""
 
+from pliant.data.agreement import Agreement, compare_datasets
 from pliant.data.annotation import Annotation, Convention
 from pliant.data.checking import DatasetCheck, check_dataset
 from pliant.data.conversion import Conversion, Plan, convert, plan_conversion
@@ -10,6 +11,7 @@ from pliant.data.loading import load_dataset
 from pliant.data.validation import InvalidDataset, validate
 
 __all__ = [
+    "Agreement",
     "Annotation",
     "Convention",
     "Conversion",
@@ -20,6 +22,7 @@ __all__ = [
     "Plan",
     "Sample",
     "check_dataset",
+    "compare_datasets",
     "convert",
     "dataset_from_arrays",
     "load_dataset",
