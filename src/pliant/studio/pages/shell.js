@@ -89,9 +89,6 @@ function showTheme() {
   dispatchEvent(new Event("themechange"));
 }
 
-export const isDark = () =>
-  chosenTheme() === "dark" || (chosenTheme() === "auto" && matchMedia("(prefers-color-scheme: dark)").matches);
-
 // A colour of the style sheet, for drawing on a canvas.
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 

@@ -218,14 +218,6 @@ class Apprentice:
             return follow(known[0], known[1], points, held)
         return free_shape(shapes, np.array(points, dtype=np.float64), held)
 
-    def wanted(self, sources: Sequence[Source], done: Collection[int]) -> Suggestion | None:
-        """Which of all images to annotate next, by its number in `sources`, and why; at once.
-
-        None if all are done, or if none has been looked at yet: that goes on in the background.
-        """
-        order = self.rank(sources, done)
-        return order[0] if order else None
-
     def rank(self, sources: Sequence[Source], done: Collection[int]) -> list[Suggestion]:
         """Open images in the order in which they teach most, each with a reason, as far as they were looked at."""
         finished = set(done)

@@ -63,10 +63,6 @@ class Scale:
         """The length of one pixel, in the unit of the bar."""
         return self.length / self.pixels
 
-    def spacing_in(self, unit: str) -> float:
-        """The length of one pixel in another unit."""
-        return self.spacing * (METRES[self.unit] / METRES[unit])
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Marks(Concise):
@@ -123,11 +119,6 @@ class Change:
     marks: Mapping[int, Mark] = field(default_factory=dict)
     finished: bool | None = None
     scale: Scale | Literal[False] | None = None
-
-
-def nothing_yet(count: int) -> Marks:
-    """The marks of an image at which nobody has looked, with `count` landmarks."""
-    return Marks(readonly(np.full((count, 2), np.nan)), readonly(np.full(count, UNSEEN, dtype=np.int8)))
 
 
 def checked(change: Change, count: int, name: str) -> Change:
