@@ -295,7 +295,7 @@ class TestStartsByName:
             for box in several
         ]
         found = (SimpleNamespace(NAME="any"), None)
-        monkeypatch.setattr(pliant.data.formats, "_recognised", lambda path: found)
+        monkeypatch.setattr(pliant.data.formats, "format_of", lambda path: found)
         monkeypatch.setattr(pliant.data.formats, "read_annotations", lambda path: annotations)
         where = starts_by_name(model, Fitting(), tmp_path / "boxes.xml")
         image = np.zeros((90, 90), dtype=np.uint8)

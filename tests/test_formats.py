@@ -59,9 +59,9 @@ def test_every_format_round_trips(name, seed, tmp_path_factory):
 
 def read_annotations_as_if_images_were_there(path, annotations):
     """What `read_annotations` gives, with the sizes of images that exist only in the annotations."""
-    from pliant.data.formats import _recognised
+    from pliant.data.formats import format_of
 
-    module, convention = _recognised(path)
+    module, convention = format_of(path)
     sizes = {annotation.image: annotation.size for annotation in annotations}
     return module.read(path, convention, sizes.__getitem__)
 

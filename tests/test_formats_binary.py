@@ -15,7 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pliant.data.annotation import Annotation
-from pliant.data.formats import _recognised, formats, read_annotations, write_annotations
+from pliant.data.formats import format_of, formats, read_annotations, write_annotations
 
 NAN = np.nan
 
@@ -259,7 +259,7 @@ def test_a_missing_library_is_named(name, library, head, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, library, None)
     path = tmp_path / f"a{formats()[name].EXTENSIONS[0]}"
     path.write_bytes(head)
-    assert name == _recognised(path)[0].NAME
+    assert name == format_of(path)[0].NAME
     with pytest.raises(ValueError, match=rf"pip install 'pliant\[{name}\]'"):
         read_annotations(path)
     with pytest.raises(ValueError, match=rf"pip install 'pliant\[{name}\]'"):

@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pliant.data.annotation import Annotation
-from pliant.data.formats import _recognised, formats, read_annotations, write_annotations
+from pliant.data.formats import format_of, formats, read_annotations, write_annotations
 from pliant.data.loading import load_dataset
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -22,7 +22,7 @@ NAN = np.nan
 
 
 def recognised(path):
-    return _recognised(path)[0].NAME
+    return format_of(path)[0].NAME
 
 
 def square(size=96):

@@ -109,7 +109,7 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
     """All annotations in a file, the sizes of whose images are known from elsewhere than its folder."""
     require_plain(path)
     try:
-        module, convention = find_format(format) if format else _recognised(path)
+        module, convention = find_format(format) if format else format_of(path)
         return [_checked(path, annotation) for annotation in module.read(path, convention, sizes)]
     except FileNotFoundError as error:
         if error.filename is not None and Path(error.filename) != path:
@@ -119,7 +119,7 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
 
 def read_boxes(path: Path) -> list[tuple[str, Float64]]:
     """The image and the box `(4,)` of each object of a file that has one, also where it has no landmarks."""
-    module, _ = _recognised(path)
+    module, _ = format_of(path)
     read_alone = getattr(module, "read_boxes", None)
     if read_alone is not None:
         return [(from_text(name), box) for name, box in read_alone(path)]
@@ -287,10 +287,6 @@ def format_for_ending(path: Path) -> str:
 
 def format_of(path: Path) -> tuple[Format, Convention]:
     """The format that a file has, as its content says, and its usual convention."""
-    return _recognised(path)
-
-
-def _recognised(path: Path) -> tuple[Format, Convention]:
     with open(path, "rb") as file:
         head = file.read(HEAD)
     found = [module for module in formats().values() if module.recognises(path, head)]
