@@ -16,7 +16,7 @@ SOURCE = Path(pliant.__file__).parent
 # the values that a model holds are below it, and what needs fits is above them.
 LAYERS = [
     {"cli", "__main__"},
-    {"studio"},
+    {"studio", "distributed"},
     {"experiments"},
     {"report", "bulk"},
     {"synthetic", "evaluation", "records", "tracking", "table", "training", "quick"},
@@ -62,6 +62,7 @@ LAYERS = [
     {"experts.lesson", "experts.onnx_graph"},
     {
         "container",
+        "crew",
         "pca",
         "progress",
         "threads",

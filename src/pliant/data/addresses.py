@@ -1,4 +1,4 @@
-"""Files at addresses such as `s3://bucket/faces` or `zip://faces::archive.zip`, read through fsspec.
+"""Files at addresses such as `s3://bucket/faces` or `zip://faces::archive.zip`, read and written through fsspec.
 
 An address is a string; what is a string without `://` is a path. Only the first part of a chain (`a::b`) moves
 when a folder is joined with a name or a file is asked for its folder. Addresses come from the user: a name that is
@@ -8,13 +8,15 @@ read from a file is made a path or an address by `inside` alone, which never lea
 from __future__ import annotations
 
 import errno
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 from urllib.parse import unquote
 
-from pliant.files import open_plain
+from pliant.files import open_plain, replaced
 
 Source = Path | str
 """A file or folder: a path, or an address."""
@@ -163,6 +165,70 @@ def opened(source: Source) -> Iterator[BinaryIO]:
         yield file
 
 
+@contextmanager
+def written(target: Source, *, alone: bool = False) -> Iterator[Path]:
+    """A path to write a file to, which takes the place of `target` in one step when the block ends without error.
+
+    `alone` is that of `files.replaced`. What goes to an address is written beside nothing: a store shows a file
+    when it has all of it.
+    """
+    if isinstance(target, Path):
+        with replaced(target, alone=alone) as partial:
+            yield partial
+        return
+    with TemporaryDirectory(prefix="pliant-") as passing:
+        yield (partial := Path(passing) / plain_name(target))
+        system, path = _system(target)
+        with _sentences(target, "written"):
+            system.put_file(str(partial), path)
+
+
+def make_folder(folder: Source) -> None:
+    """A folder that files can be written to; stores without folders need none."""
+    if isinstance(folder, Path):
+        folder.mkdir(parents=True, exist_ok=True)
+        return
+    system, path = _system(folder)
+    with _sentences(folder, "written"):
+        system.makedirs(path, exist_ok=True)
+
+
+def names_in(folder: Source) -> list[str]:
+    """The names of all files in a folder as they are now, in order; none if there is no such folder."""
+    if isinstance(folder, Path):
+        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+    system, path = _system(folder)
+    with _sentences(folder):
+        # Others write there as well, and what a file system has listed once it may list again.
+        system.invalidate_cache()
+        try:
+            entries = system.ls(path, detail=True)
+        except FileNotFoundError:
+            return []
+    return sorted(PurePosixPath(entry["name"]).name for entry in entries if entry["type"] == "file")
+
+
+def remove(file: Source) -> None:
+    """Remove a file, if it is there."""
+    if isinstance(file, Path):
+        file.unlink(missing_ok=True)
+        return
+    system, path = _system(file)
+    with _sentences(file, "removed"), suppress(FileNotFoundError):
+        system.rm_file(path)
+
+
+def remove_folder(folder: Source) -> None:
+    """Remove a folder with all that is in it, if it is there."""
+    if isinstance(folder, Path):
+        if folder.is_dir():
+            shutil.rmtree(folder)
+        return
+    system, path = _system(folder)
+    with _sentences(folder, "removed"), suppress(FileNotFoundError):
+        system.rm(path, recursive=True)
+
+
 def fetched(address: str) -> bytes:
     """All bytes of a file at an address; an archive may unpack to far more than any image or landmark file has."""
     with opened(address) as file:
@@ -200,11 +266,11 @@ def _address(like: str, system: Any, name: str) -> str:
 
 
 @contextmanager
-def _sentences(address: str) -> Iterator[None]:
+def _sentences(address: str, done: str = "read") -> Iterator[None]:
     """Each service fails with errors of its own; all of them become a sentence with the address."""
     try:
         yield
     except (ImportError, FileNotFoundError):
         raise
     except Exception as error:
-        raise OSError(f"{address}: this address cannot be read ({error}).") from None
+        raise OSError(f"{address}: this address cannot be {done} ({error}).") from None
