@@ -27,6 +27,11 @@ def readonly(array: NDArray[Scalar]) -> NDArray[Scalar]:
     return view
 
 
+def evenly_spread(count: int, most: int) -> NDArray[np.intp]:
+    """At most so many of the numbers below `count`, evenly spread."""
+    return np.linspace(0, count - 1, min(most, count)).round().astype(np.intp)
+
+
 class Concise:
     """A dataclass with arrays: it says what it has in one line, and not every number of it.
 
