@@ -71,7 +71,7 @@ class Sample(Concise):
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the pixels, which whoever gets the sample can read as well."""
-        return {**vars(self), "decoded": None}
+        return {**super().__getstate__(), "decoded": None}
 
     def image(self) -> Image:
         """The image: `(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""

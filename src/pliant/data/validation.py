@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +57,14 @@ class InvalidDataset(ValueError):
 
     def __init__(self, problems: Sequence[str], samples: int, what_to_do: str = "") -> None:
         self.problems = tuple(problems)
+        self._made_of = self.problems, samples, what_to_do
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
         otherwise = "" if what_to_do else " (skip_invalid=True goes on without them)"
         super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
+
+    def __reduce__(self) -> tuple[type[InvalidDataset], tuple[Any, ...]]:
+        """For it to come back from another machine as it is."""
+        return InvalidDataset, self._made_of
 
 
 class SamplesLeftOut(UserWarning):
