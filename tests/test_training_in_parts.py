@@ -101,7 +101,7 @@ def angle(one, other):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of five or six samples: twenty-four make five parts."""
-    monkeypatch.setattr(components, "shared_out", lambda count: shared_out(count, 5)[:])
+    monkeypatch.setattr(components, "shared_out", lambda count, least: shared_out(count, 5))
     monkeypatch.setattr("pliant.crew.math.isqrt", lambda count: 1)
 
 
@@ -168,6 +168,17 @@ class TestSketches:
         assert off[1] < 0.2 * off[0]
         assert_allclose(twice.components @ twice.components.T, np.eye(modes), atol=1e-4)
         assert_allclose(twice.total_variance, exact.total_variance, rtol=1e-5)
+
+    def test_threads_change_no_bit(self):
+        data = self.samples(50, 9000)
+        one, other = (Accumulator(9000, 31, threads) for threads in (1, 3))
+        for row in data:
+            one.add(row)
+            other.add(row)
+        one, other = one.sketch(12), other.sketch(12)
+        assert_same(one, other)
+        rough = one.finish(6)
+        assert_array_equal(pulled(rough, data), pulled(rough, data, 3))
 
     def test_samples_that_are_all_the_same_have_no_modes(self):
         data = np.ones((12, 30), dtype=np.float32)

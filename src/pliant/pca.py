@@ -12,12 +12,16 @@ back: it sums what they pull the components to, which is one step of a subspace 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64, Floats, readonly
+
+Result = TypeVar("Result")
 
 _BLOCK = 4096
 """Columns over which products are summed in float32."""
@@ -117,16 +121,18 @@ class Accumulator:
     """Collects samples `(d,)` in at most `capacity` rows of float32, and makes a `PCA` of them.
 
     Rows `[0, _summary)` hold a summary Y of all earlier samples, Y'Y being (nearly) their scatter
-    about their mean; rows `[_summary, _used)` hold samples as they came.
+    about their mean; rows `[_summary, _used)` hold samples as they came. Blocks of columns are shared out among
+    `threads`, which change no bit of the result.
     """
 
-    def __init__(self, dimension: int, capacity: int) -> None:
+    def __init__(self, dimension: int, capacity: int, threads: int = 1) -> None:
         # A summary, a new sample and the shift between their means: with fewer rows nothing can be streamed.
         if capacity < 3:
             raise ValueError(
                 f"a capacity of {capacity} rows is too small for principal components: give at least 3."
             )
         self._rows: Float32 = np.empty((capacity, dimension), dtype=np.float32)
+        self._threads = threads
         self._used = 0
         self._summary = 0
         self._count = 0
@@ -174,13 +180,13 @@ class Accumulator:
         self._summary = keep
 
     def _turn(self, rotation: Float64, keep: int) -> None:
-        _turned(self._rows[: self._used], rotation[:, :keep], self._rows[:keep])
+        _turned(self._rows[: self._used], rotation[:, :keep], self._rows[:keep], self._threads)
         self._used = keep
 
     def _merge(self) -> tuple[Float64, Float64]:
         """The new rows joined with the summary; eigenvalues and eigenvectors of the rows' Gram."""
         first, new = self._join()
-        gram = _gram(self._rows[: self._used])
+        gram = _gram(self._rows[: self._used], self._threads)
         self._scatter += float(np.trace(gram[first : first + new, first : first + new]))
         return _decomposed(gram)
 
@@ -192,7 +198,7 @@ class Accumulator:
         """
         new = self._used - self._summary
         mean = np.zeros_like(self._mean)
-        for block in self._blocks():
+        for block in _blocks(self._rows.shape[1]):
             mean[block] = self._rows[self._summary : self._used, block].mean(axis=0, dtype=np.float64)
         self._rows[self._summary : self._used] -= mean.astype(np.float32)
         if self._count:
@@ -204,9 +210,6 @@ class Accumulator:
         self._mean += (mean - self._mean) * (new / (self._count + new))
         self._count += new
         return self._summary, new
-
-    def _blocks(self) -> Iterator[slice]:
-        return _blocks(self._rows.shape[1])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -252,14 +255,18 @@ def merged(one: Sketch, other: Sketch) -> Sketch:
     )
 
 
-def pulled(rough: PCA, samples: Float32) -> Float32:
+def pulled(rough: PCA, samples: Float32, threads: int = 1) -> Float32:
     """C A' `(m, d)`, with components A and the scatter C of samples `(k, d)` about the mean of `rough`."""
     centred = np.asarray(samples - rough.mean, dtype=np.float32)
     along = np.zeros((len(samples), rough.modes))
-    for block in _blocks(samples.shape[1]):
-        along += centred[:, block] @ rough.components[:, block].T
+
+    def one(block: slice) -> Float32:
+        return np.asarray(centred[:, block] @ rough.components[:, block].T)
+
+    for product in _shared_out(one, samples.shape[1], threads):
+        along += product
     found = np.empty(rough.components.shape, dtype=np.float32)
-    _turned(centred, along, found)
+    _turned(centred, along, found, threads)
     return found
 
 
@@ -306,12 +313,16 @@ def _components(sketch: Sketch, variances: Float64, rotation: Float64, modes: in
     )
 
 
-def _gram(rows: Float32) -> Float64:
+def _gram(rows: Float32, threads: int = 1) -> Float64:
     """Products of rows `(r, d)` with each other `(r, r)`."""
-    gram = np.zeros((len(rows), len(rows)))
-    for block in _blocks(rows.shape[1]):
+
+    def one(block: slice) -> Float32:
         part = np.ascontiguousarray(rows[:, block])
-        gram += part @ part.T
+        return np.asarray(part @ part.T)
+
+    gram = np.zeros((len(rows), len(rows)))
+    for product in _shared_out(one, rows.shape[1], threads):
+        gram += product
     return gram
 
 
@@ -321,11 +332,24 @@ def _decomposed(gram: Float64) -> tuple[Float64, Float64]:
     return variances[::-1], vectors[:, ::-1]
 
 
-def _turned(rows: Float32, rotation: Float64, into: Float32) -> None:
+def _turned(rows: Float32, rotation: Float64, into: Float32, threads: int = 1) -> None:
     """Sums of rows `(r, d)` with the weights `(r, k)`, written to `(k, d)`, which may be the first of the rows."""
     turn = rotation.T.astype(np.float32)
-    for block in _blocks(rows.shape[1]):
+
+    def one(block: slice) -> None:
         into[:, block] = turn @ rows[:, block]
+
+    for _ in _shared_out(one, rows.shape[1], threads):
+        pass
+
+
+def _shared_out(work: Callable[[slice], Result], columns: int, threads: int) -> Iterator[Result]:
+    """What the work makes of each block of columns, in their order."""
+    if threads == 1:
+        yield from map(work, _blocks(columns))
+        return
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        yield from pool.map(work, _blocks(columns))
 
 
 def _blocks(columns: int) -> Iterator[slice]:

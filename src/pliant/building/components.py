@@ -34,6 +34,9 @@ _ROWS_OF_A_SHARE = 256
 _HELD = 5
 """Sketches that a worker may have at a time: two that are merged, both in one, and the outcome."""
 
+_LEAST = 256
+"""The fewest samples of a part: a sketch is as large however few there are."""
+
 _AT_ONCE = 32
 """Samples of a part that are multiplied with the components at once."""
 
@@ -98,7 +101,7 @@ def _in_parts(
 ) -> Components:
     count = len(seen.dataset)
     rows = rows_of_sketches(sampling.dimensions, modes, count, memory_gb)
-    parts = [_part(seen, numbers) for numbers in shared_out(count)]
+    parts = [_part(seen, numbers) for numbers in shared_out(count, _LEAST)]
     step = bar.start("sampling images", 2)
     sketches = crew.merged(_sketched, parts, _both_merged, sampling, rows)
     step()
@@ -156,7 +159,7 @@ def _sketched(
     for samples, points in parts:
         with one_blas_thread():
             collected = [
-                Accumulator(dimension, max(3, min(len(samples), 2 * most) + 1))
+                Accumulator(dimension, max(3, min(len(samples), 2 * most) + 1), threads)
                 for dimension, most in zip(sampling.dimensions, rows, strict=True)
             ]
             for vectors in all_vectors(sampling, samples, points, threads):
@@ -183,7 +186,7 @@ def _pulled(
                 waiting.append(vectors)
                 if len(waiting) == _AT_ONCE or number == len(samples):
                     for total, pca, several in zip(sums, rough, zip(*waiting, strict=True), strict=True):
-                        total += pulled(pca, np.array(several))
+                        total += pulled(pca, np.array(several), threads)
                     waiting.clear()
         yield sums
 

@@ -45,11 +45,11 @@ def find_mirrored(shapes: Floats) -> Bools:
         mirrored = _nearer_in_a_mirror(some, mean)
         if np.array_equal(mirrored, before):
             break
-    if len(some) < len(shapes):
-        mirrored = _nearer_in_a_mirror(shapes, mean)
-    if 2 * np.sum(mirrored) > len(shapes):
-        mean, mirrored = mean * _MIRROR, ~mirrored
     plain, other = _distances(shapes, mean), _distances(shapes * _MIRROR, mean)
+    if len(some) < len(shapes):
+        mirrored = np.asarray(other < plain)
+    if 2 * np.sum(mirrored) > len(shapes):
+        plain, other, mirrored = other, plain, ~mirrored
     sure = mirrored & (other < _SURE * plain)
     if not np.any(sure) or np.median(plain[~mirrored] / other[~mirrored]) > _SURE:
         return none
