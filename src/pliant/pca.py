@@ -165,7 +165,9 @@ class Accumulator:
         fits = self._used + bool(self._count) <= most
         if fits:
             first, new = self._join()
-            self._scatter += float(np.sum(np.square(self._rows[first : first + new]), dtype=np.float64))
+            for block in _blocks(self._rows.shape[1]):
+                part = self._rows[first : first + new, block].astype(np.float64)
+                self._scatter += float(np.sum(part**2))
         else:
             _, rotation = self._merge()
             self._turn(rotation, most)
