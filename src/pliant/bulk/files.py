@@ -22,7 +22,6 @@ from pliant.data.addresses import (
     join,
     names_in,
     plain_name,
-    with_ending,
 )
 from pliant.fitting.status import Status
 from pliant.table import TABLE, Row, read_head, rows_of
@@ -79,22 +78,9 @@ class Task:
         return join(self.output, TABLE)
 
     @property
-    def csv_file(self) -> Source:
-        return with_ending(self.table, ".csv")
-
-    @property
-    def flagged_file(self) -> Source:
-        return join(self.output, FLAGGED)
-
-    @property
     def written(self) -> list[Source]:
         """What the task leaves, as the user will find it."""
-        files = [self.table]
-        files += [join(self.output, "landmarks")] if self.landmarks else []
-        files += [join(self.output, "pictures")] if self.draw is not None else []
-        files += [self.csv_file] if self.csv else []
-        files += [self.flagged_file] if self.flag_below is not None else []
-        return files + ([self.annotations] if self.annotations else [])
+        return written_by(self.output, self.head(), self.annotations)
 
     @property
     def block(self) -> int:
@@ -118,6 +104,16 @@ class Task:
         }
         # As it will be read again: lists for tuples, and so on.
         return cast(dict[str, Any], json.loads(json.dumps(head)))
+
+
+def written_by(output: Source, head: Mapping[str, Any], annotations: Source | None = None) -> list[Source]:
+    """What a run with this head leaves, as the user will find it; `annotations` is how the user called it."""
+    files = [join(output, TABLE)]
+    files += [join(output, "landmarks")] if head["settings"]["landmarks"] != "none" else []
+    files += [join(output, "pictures")] if head["settings"]["draw"] else []
+    files += [join(output, CSV)] if head["csv"] else []
+    files += [join(output, FLAGGED)] if head["flag_below"] is not None else []
+    return files + ([annotations or as_source(head["annotations"])] if head["annotations"] else [])
 
 
 def fingerprint(content: Path | Iterable[str]) -> str:

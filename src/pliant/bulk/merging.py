@@ -66,6 +66,15 @@ def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
     return said
 
 
+def plan_in(folder: Source) -> Plan:
+    """The plan of the run whose parts are in a folder that was fitted to."""
+    plan = read_plan(join(folder, FOLDER))
+    if plan is None:
+        there = "its table is there already" if is_file(join(folder, TABLE)) else "nothing was fitted there"
+        raise ValueError(f"{folder}: there are no parts to merge: {there}.")
+    return plan
+
+
 def _gathered(folders: Sequence[Source]) -> tuple[Plan, Found, list[str]]:
     """The plan that all folders share, and where each part is; a part that is there twice is taken once."""
     plan: Plan | None = None
@@ -73,12 +82,7 @@ def _gathered(folders: Sequence[Source]) -> tuple[Plan, Found, list[str]]:
     said: list[str] = []
     for folder in folders:
         parts = join(folder, FOLDER)
-        own = read_plan(parts)
-        if own is None:
-            there = (
-                "its table is there already" if is_file(join(folder, TABLE)) else "nothing was fitted there"
-            )
-            raise ValueError(f"{folder}: there are no parts to merge: {there}.")
+        own = plan_in(folder)
         plan = own if plan is None else plan
         if own.digest != plan.digest:
             changed = differences(plan.head["settings"], own.head["settings"])

@@ -112,6 +112,11 @@ def read_plan(folder: Source) -> Plan | None:
         ) from None
 
 
+def is_begun(output: Source) -> bool:
+    """Whether a run in parts is under way in this folder."""
+    return _PLAN in sizes_in(join(output, FOLDER))
+
+
 def write_plan(folder: Source, plan: Plan) -> None:
     """Begin a run; two who begin the same run at once write the same."""
     make_folder(folder)

@@ -71,11 +71,13 @@ class Begun:
 
     @property
     def images(self) -> int:
+        """How many are done."""
         return sum(marker.images for marker in self.done.values())
 
-    @property
-    def failed(self) -> int:
-        return sum(marker.failed for marker in self.done.values())
+    def finishes(self, task: Task, shard: Shard | None, resume: bool, overwrite: bool) -> bool:
+        """Whether the task has nothing to fit, because its table is there."""
+        goes_on = (resume or shard is not None) and not overwrite
+        return goes_on and self.plan is None and has_finished(task, self.earlier)
 
 
 def look_for_parts(task: Task) -> Begun:
@@ -143,8 +145,7 @@ def run_in_parts(
     refused = refusal_in_parts(task, begun, shard, resume, overwrite)
     if refused:
         raise ValueError(refused)
-    goes_on = (resume or shard is not None) and not overwrite
-    if goes_on and begun.plan is None and has_finished(task, begun.earlier):
+    if begun.finishes(task, shard, resume, overwrite):
         write_more(task, model.landmarks, model.landmark_names, begun.earlier)
         return []
     import pyarrow.parquet  # noqa: F401  Not after hours of fitting: it is large, and may be broken.

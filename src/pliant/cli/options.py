@@ -18,6 +18,7 @@ from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
+    from pliant.crew import Jobs as CrewJobs
     from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
@@ -26,6 +27,26 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and 
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings, and every step.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+
+
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        help="Do one of N shares of the work, for queues such as SLURM arrays: 3/16 is the third of sixteen. "
+        "`pliant merge` joins what the shards did.",
+        metavar="I/N",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Dask cluster: its scheduler, such as tcp://host:8786, or local:N for N processes here.",
+        metavar="ADDRESS",
+    ),
+]
+SchedulerFile = Annotated[
+    Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
+]
 
 
 Images = Annotated[
@@ -50,6 +71,22 @@ DrawLabels = Annotated[
     Labels | None,
     typer.Option("--draw-labels", help="Draw, with the numbers (from 0) or the names beside the landmarks."),
 ]
+
+
+@contextmanager
+def crew_for(cluster: str | None, scheduler_file: Path | None, jobs: int | None) -> Iterator[CrewJobs]:
+    """Whoever works for a command: a cluster, if one was named, or else the threads of this process."""
+    if cluster and scheduler_file:
+        raise ValueError("cluster=ADDRESS and scheduler_file=FILE both name a cluster: give one of them.")
+    if not cluster and not scheduler_file:
+        yield jobs
+        return
+    if jobs is not None:
+        raise ValueError(f"jobs={jobs} is about threads here: the cluster has its own. Leave it out.")
+    from pliant.distributed import connect
+
+    with connect(cluster or scheduler_file) as crew:
+        yield crew
 
 
 def labels_of(labels: Labels | None, model: Model, file: Path) -> Sequence[str]:
