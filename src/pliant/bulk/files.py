@@ -14,6 +14,7 @@ from typing import Any, Literal, cast
 from pliant.batch import BLOCK
 from pliant.bulk.journal import JOURNAL, ROWS, whole_lines
 from pliant.bulk.rows import are_rows_of, is_head
+from pliant.data.addresses import Source, opened
 from pliant.fitting.status import Status
 from pliant.table import TABLE, Row, read_head, rows_of
 from pliant.trust.confidence import DEFAULT_BOUND
@@ -21,6 +22,9 @@ from pliant.trust.confidence import DEFAULT_BOUND
 _BLOCKS = 16
 """Blocks that there should be, so that a machine with many cores has something for each."""
 
+
+_CHUNK = 2**20
+"""Bytes of a file that are read at a time."""
 
 PICTURE_SIZE = 600
 """Pixels along the longer side of a picture that is not drawn in full."""
@@ -117,14 +121,16 @@ class Task:
         return cast(dict[str, Any], json.loads(json.dumps(head)))
 
 
-def fingerprint(content: Path | Iterable[str]) -> str:
-    """Sixteen digits that stand for the content of a file, or for texts and their order."""
-    if isinstance(content, Path):
-        with open(content, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+def fingerprint(content: Source | Iterable[str]) -> str:
+    """Sixteen digits that stand for the content of a file, wherever it is, or for texts and their order."""
     digest = hashlib.sha256()
-    for text in content:
-        digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
+    if isinstance(content, (Path, str)):
+        with opened(content) as file:
+            while some := file.read(_CHUNK):
+                digest.update(some)
+    else:
+        for text in content:
+            digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
     return digest.hexdigest()[:16]
 
 

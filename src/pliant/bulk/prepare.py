@@ -9,6 +9,7 @@ from typing import Any
 
 from pliant.arrays import Floats, Image
 from pliant.bulk.files import Task, fingerprint
+from pliant.data.addresses import Source, plain_name
 from pliant.data.formats import find_format, format_for_ending
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.model import Model, load
@@ -31,7 +32,7 @@ class Prepared:
 
 
 def prepare(
-    model: Path,
+    model: Source,
     images: Sequence[str],
     output: Path,
     settings: Fitting,
@@ -59,7 +60,7 @@ def prepare(
     fitter = make_fitter(loaded, settings, jobs=jobs, trace=False)
     decisive = {
         **settings.to_dict(),
-        "model": f"{model.name} with the fingerprint {fingerprint(model)}",
+        "model": f"{plain_name(model)} with the fingerprint {fingerprint(model)}",
         "start": described_way(loaded, settings)
         if boxes is None
         else f"boxes with the fingerprint {fingerprint(boxes)}",

@@ -170,7 +170,10 @@ def opened(source: Source) -> Iterator[BinaryIO]:
             yield file
         return
     system, path = _system(source)
-    with _sentences(source, through=ValueError), system.open(path, "rb") as file:
+    with _sentences(source):
+        file = system.open(path, "rb")
+    # What the reader makes of the bytes is not the service's fault.
+    with _sentences(source, through=(ValueError, LookupError, TypeError, MemoryError, UserWarning)), file:
         yield file
 
 
@@ -220,6 +223,8 @@ def require_folder(folder: Source) -> None:
     if _protocol(folder) in _STORES:
         system, path = _system(str(folder))
         bucket = path.partition("/")[0]
+        if not bucket:
+            raise ValueError(f"{folder}: an address has a bucket and a name in it: s3://bucket/name.")
         with _sentences(str(folder)):
             # A question that the store refuses to answer says more than "no such bucket" would.
             with suppress(FileNotFoundError):
@@ -332,7 +337,9 @@ def _address(like: str, system: Any, name: str) -> str:
 
 
 @contextmanager
-def _sentences(address: str, done: str = "read", through: type[Exception] | tuple[()] = ()) -> Iterator[None]:
+def _sentences(
+    address: str, done: str = "read", through: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
     """Each service fails with errors of its own; all but those `through` become a sentence with the address."""
     try:
         yield
