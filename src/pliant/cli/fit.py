@@ -15,6 +15,7 @@ from pliant.cli.options import (
     DrawLabels,
     DryRun,
     Jobs,
+    ModelFile,
     Part,
     Quiet,
     SettingsFile,
@@ -42,7 +43,7 @@ _FLAGGED = 10
 @with_settings("fitting", Fitting)
 def fit(
     *,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     images: Annotated[
         list[str],
         typer.Argument(
@@ -119,6 +120,7 @@ def fit(
     import time
 
     from pliant import bulk
+    from pliant.data.addresses import as_source
     from pliant.data.sources import find_images
     from pliant.fitting.status import Status
     from pliant.progress import Progress
@@ -130,7 +132,7 @@ def fit(
         announce_detector(fitting.detector)
     with warnings_said():
         prepared = bulk.prepare(
-            model,
+            as_source(model),
             find_images(images, part),
             output,
             fitting,
@@ -143,7 +145,7 @@ def fit(
             flag_below=flag_below,
         )
     fitter = prepared.fitter
-    labels = checked_labels(draw_labels, fitter.model, model)
+    labels = checked_labels(draw_labels, fitter.model, as_source(model))
     task = prepared.task
     if draw or draw_full or draw_crop or labels:
         task = replace(task, draw=bulk.Drawing(draw_full, labels, draw_crop))

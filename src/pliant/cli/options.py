@@ -18,6 +18,7 @@ from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
+    from pliant.data.addresses import Source
     from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
@@ -27,6 +28,11 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
+
+ModelFile = Annotated[
+    str, typer.Argument(help="A model file, or the address of one (s3://...).", metavar="MODEL")
+]
+"""Text for `as_source`, as typer would make a path of an address."""
 
 Images = Annotated[
     str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
@@ -52,13 +58,13 @@ DrawLabels = Annotated[
 ]
 
 
-def labels_of(labels: Labels | None, model: Model, file: Path) -> Sequence[str]:
+def labels_of(labels: Labels | None, model: Model, file: Source) -> Sequence[str]:
     """The texts that are to be drawn beside the landmarks of a model; none unless they were asked for."""
     kind = checked_labels(labels, model, file)
     return model.landmark_names if kind == "names" else [str(k) for k in range(model.landmarks) if kind]
 
 
-def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["", "numbers", "names"]:
+def checked_labels(labels: Labels | None, model: Model, file: Source) -> Literal["", "numbers", "names"]:
     """The kind of labels that are to be drawn, if the model has them."""
     if labels is Labels.NAMES and not model.landmark_names:
         raise ValueError(
@@ -204,9 +210,12 @@ def say_settings(context: typer.Context) -> None:
             say(f"{option}: {context.params[parameter.name]}", error=True)
 
 
-def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:
+def write_settings(path: Source, command: str, settings: Mapping[str, Any], note: str) -> None:
     """Write the settings of a command so that `--settings` reads them; what is None is left out."""
-    path.write_text(as_toml({command: settings}, note), encoding="utf-8")
+    from pliant.data.addresses import written
+
+    with written(path) as partial:
+        partial.write_text(as_toml({command: settings}, note), encoding="utf-8")
 
 
 def _as_typed(value: Any) -> Any:

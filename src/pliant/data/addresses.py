@@ -110,7 +110,8 @@ def is_folder(source: Source) -> bool:
     return _is(source, "directory")
 
 
-def is_file(source: Source) -> bool:
+def is_file(source: Source, *, listed: bool = False) -> bool:
+    """Whether there is such a file now; if `listed`, as of when `files_in` last listed its folder, if it has."""
     if isinstance(source, Path):
         try:
             return source.is_file()
@@ -118,11 +119,11 @@ def is_file(source: Source) -> bool:
             if error.errno == errno.ENAMETOOLONG:
                 return False
             raise
-    return _is(source, "file")
+    return _is(source, "file", listed)
 
 
-def _is(address: str, kind: str) -> bool:
-    system, path = _system(address)
+def _is(address: str, kind: str, listed: bool = False) -> bool:
+    system, path = _system(address, listed)
     with _sentences(address):
         if _protocol(address) not in _STORES:
             return bool(system.isfile(path) if kind == "file" else system.isdir(path))
@@ -138,17 +139,18 @@ def files_in(folder: Source) -> list[Source]:
     if isinstance(folder, Path):
         files: list[Source] = [path for path in folder.iterdir() if path.is_file()]
     else:
-        system, path = _system(folder)
+        system, path = _system(folder, listed=True)
         with _sentences(folder):
+            system.invalidate_cache(path)
             files = [_address(folder, system, name) for name in _files(system.ls(path, detail=True))]
     return sorted(file for file in files if not plain_name(file).startswith("."))
 
 
-def size_in_bytes(source: Source) -> int | None:
-    """Of a file, if that is known."""
+def size_in_bytes(source: Source, *, listed: bool = False) -> int | None:
+    """Of a file, if that is known; `listed` is that of `is_file`."""
     if isinstance(source, Path):
         return source.stat().st_size
-    system, path = _system(source)
+    system, path = _system(source, listed)
     with _sentences(source):
         size = system.size(path)
     return None if size is None else int(size)
@@ -192,10 +194,10 @@ def written(target: Source, *, alone: bool = False) -> Iterator[Path]:
         yield (partial := Path(passing) / f"file{ending(target)[:20]}")
         system, path = _system(target)
         with _sentences(target, "written"):
-            if _protocol(target) in _STORES:
+            if not _renames(system):
+                # It shows a file when it has all of it.
                 system.put_file(str(partial), path)
                 return
-            # Others show a file while it grows.
             hidden = f"{path.rpartition('/')[0]}/.part-{uuid4().hex}"
             try:
                 system.put_file(str(partial), hidden)
@@ -204,6 +206,13 @@ def written(target: Source, *, alone: bool = False) -> Iterator[Path]:
                 with suppress(Exception):
                     system.rm_file(hidden)
                 raise
+
+
+def _renames(system: Any) -> bool:
+    """Whether a file system has a way of its own to give a file another name; to copy it would not be one step."""
+    from fsspec import AbstractFileSystem
+
+    return type(system).mv is not AbstractFileSystem.mv
 
 
 def make_folder(folder: Source) -> None:
@@ -234,6 +243,14 @@ def require_folder(folder: Source) -> None:
             raise ValueError(f"{folder}: there is no bucket {bucket}: make it first, or name another.")
     elif not is_folder(folder):
         raise ValueError(f"{folder}: this folder does not exist.")
+
+
+def require_folder_of(file: Source) -> None:
+    """Refuse a file whose folder is not there."""
+    if not isinstance(file, Path):
+        require_folder(parent(file))
+    elif not file.parent.is_dir():
+        raise ValueError(f"{file}: the folder {file.parent} does not exist.")
 
 
 def names_in(folder: Source) -> list[str]:
@@ -306,8 +323,12 @@ def _protocol(address: Source) -> str:
     return address.partition("://")[0] if isinstance(address, str) and "::" not in address else ""
 
 
-def _system(address: str) -> tuple[Any, str]:
-    """The file system that fsspec has for an address, and the path in it."""
+def _system(address: str, listed: bool = False) -> tuple[Any, str]:
+    """The file system that fsspec has for an address, and the path in it.
+
+    Others write to stores as well. One that is `listed` answers from what `files_in` found, which saves a request
+    for each file of a data set; others always ask.
+    """
     import fsspec
 
     protocol = address.partition("://")[0]
@@ -316,9 +337,9 @@ def _system(address: str) -> tuple[Any, str]:
         raise ValueError(f"{address}: {_REFUSED}:// is not read, as such a file can name any other address.")
     try:
         with _sentences(address, through=FileNotFoundError):
-            # Others write there as well, and what was listed once would be listed again.
-            fresh = {link: {"use_listings_cache": False} for link in links.intersection(_STORES)}
-            system, path = fsspec.core.url_to_fs(address, **fresh)
+            stores = links.intersection(_STORES)
+            options = {link: {"use_listings_cache": listed} for link in stores}
+            system, path = fsspec.core.url_to_fs(address, **options)
     except FileNotFoundError as error:
         raise ValueError(f"{address}: there is no {error.filename or error}.") from None
     except ImportError as error:
