@@ -21,6 +21,7 @@ from pliant.data.addresses import (
     is_file,
     join,
     names_in,
+    opened,
     plain_name,
 )
 from pliant.fitting.status import Status
@@ -32,6 +33,9 @@ FLAGGED, CSV = "flagged.csv", "fits.csv"
 _BLOCKS = 16
 """Blocks that there should be, so that a machine with many cores has something for each."""
 
+
+_CHUNK = 2**20
+"""Bytes of a file that are read at a time."""
 
 PICTURE_SIZE = 600
 """Pixels along the longer side of a picture that is not drawn in full."""
@@ -116,14 +120,16 @@ def written_by(output: Source, head: Mapping[str, Any], annotations: Source | No
     return files + ([annotations or as_source(head["annotations"])] if head["annotations"] else [])
 
 
-def fingerprint(content: Path | Iterable[str]) -> str:
-    """Sixteen digits that stand for the content of a file, or for texts and their order."""
-    if isinstance(content, Path):
-        with open(content, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+def fingerprint(content: Source | Iterable[str]) -> str:
+    """Sixteen digits that stand for the content of a file, wherever it is, or for texts and their order."""
     digest = hashlib.sha256()
-    for text in content:
-        digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
+    if isinstance(content, (Path, str)):
+        with opened(content) as file:
+            while some := file.read(_CHUNK):
+                digest.update(some)
+    else:
+        for text in content:
+            digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
     return digest.hexdigest()[:16]
 
 

@@ -18,6 +18,7 @@ from pliant.cli.options import (
     DrawLabels,
     DryRun,
     Jobs,
+    ModelFile,
     Part,
     Quiet,
     SchedulerFile,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 @with_settings("fitting", Fitting)
 def fit(
     *,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     images: Annotated[
         list[str],
         typer.Argument(
@@ -148,7 +149,7 @@ def fit(
     target = as_source(output)
     with warnings_said():
         prepared = bulk.prepare(
-            model,
+            as_source(model),
             find_images(images, part),
             target,
             fitting,
@@ -160,7 +161,7 @@ def fit(
             bound=bound,
             flag_below=flag_below,
         )
-    labels = checked_labels(draw_labels, prepared.fitter.model, model)
+    labels = checked_labels(draw_labels, prepared.fitter.model, as_source(model))
     if draw or draw_full or draw_crop or labels:
         drawing = bulk.Drawing(draw_full, labels, draw_crop)
         prepared = replace(prepared, task=replace(prepared.task, draw=drawing))

@@ -19,6 +19,7 @@ from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
     from pliant.crew import Jobs as CrewJobs
+    from pliant.data.addresses import Source
     from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
@@ -48,6 +49,10 @@ SchedulerFile = Annotated[
     Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
 ]
 
+ModelFile = Annotated[
+    str, typer.Argument(help="A model file, or the address of one (s3://...).", metavar="MODEL")
+]
+"""Text for `as_source`, as typer would make a path of an address."""
 
 Images = Annotated[
     str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
@@ -89,13 +94,13 @@ def crew_for(cluster: str | None, scheduler_file: Path | None, jobs: int | None)
         yield crew
 
 
-def labels_of(labels: Labels | None, model: Model, file: Path) -> Sequence[str]:
+def labels_of(labels: Labels | None, model: Model, file: Source) -> Sequence[str]:
     """The texts that are to be drawn beside the landmarks of a model; none unless they were asked for."""
     kind = checked_labels(labels, model, file)
     return model.landmark_names if kind == "names" else [str(k) for k in range(model.landmarks) if kind]
 
 
-def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["", "numbers", "names"]:
+def checked_labels(labels: Labels | None, model: Model, file: Source) -> Literal["", "numbers", "names"]:
     """The kind of labels that are to be drawn, if the model has them."""
     if labels is Labels.NAMES and not model.landmark_names:
         raise ValueError(
@@ -241,9 +246,12 @@ def say_settings(context: typer.Context) -> None:
             say(f"{option}: {context.params[parameter.name]}", error=True)
 
 
-def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:
+def write_settings(path: Source, command: str, settings: Mapping[str, Any], note: str) -> None:
     """Write the settings of a command so that `--settings` reads them; what is None is left out."""
-    path.write_text(as_toml({command: settings}, note), encoding="utf-8")
+    from pliant.data.addresses import written
+
+    with written(path) as partial:
+        partial.write_text(as_toml({command: settings}, note), encoding="utf-8")
 
 
 def _as_typed(value: Any) -> Any:
