@@ -266,6 +266,23 @@ def names_in(folder: Source) -> list[str]:
     return sorted(PurePosixPath(name).name for name in _files(entries))
 
 
+def sizes_in(folder: Source) -> dict[str, int]:
+    """Bytes of all files in a folder as they are now, by their names, in order; none if there is no such folder."""
+    if isinstance(folder, Path):
+        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+        return {path.name: path.stat().st_size for path in files}
+    system, path = _system(folder)
+    with _sentences(folder):
+        # Others write there as well, and what a file system has listed once it may list again.
+        system.invalidate_cache()
+        try:
+            entries = system.ls(path, detail=True)
+        except FileNotFoundError:
+            return {}
+    names = {PurePosixPath(entry["name"]).name: entry["size"] for entry in entries if entry["type"] == "file"}
+    return dict(sorted(names.items()))
+
+
 def remove(file: Source) -> None:
     """Remove a file, if it is there."""
     if isinstance(file, Path):
