@@ -400,8 +400,8 @@ def test_fits_of_a_store_are_those_of_files(command, model, faces, face_folders,
     points = []
     for at, images in ((faces, f"{faces}/test"), (tmp_path, face_folders / "test")):
         model.save(f"{at}/model.pliant")
-        command("fit", f"{at}/model.pliant", images, "-o", tmp_path / f"out{len(points)}", "-q")
-        points.append(read_fits(tmp_path / f"out{len(points)}")["points"])
+        command("fit", f"{at}/model.pliant", images, "-o", f"{at}/fits", "-q")
+        points.append(read_fits(f"{at}/fits")["points"])
     assert np.array_equal(*points)
 
 
