@@ -18,15 +18,42 @@ from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
+    from pliant.crew import Crew
+    from pliant.data.addresses import Source
     from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Dask cluster: the address of its scheduler (tcp://host:8786), or local:N for N processes "
+        "on this machine.",
+        metavar="ADDRESS",
+    ),
+]
+SchedulerFile = Annotated[
+    Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed draws other numbers.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings, and every step.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
+
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        help="Do one of N shares of the work, for queues such as SLURM arrays: 3/16 is the third of sixteen. "
+        "`pliant merge` joins what the shards did.",
+        metavar="I/N",
+    ),
+]
+
+ModelFile = Annotated[
+    str, typer.Argument(help="A model file, or the address of one (s3://...).", metavar="MODEL")
+]
+"""Text for `as_source`, as typer would make a path of an address."""
 
 Images = Annotated[
     str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
@@ -52,13 +79,13 @@ DrawLabels = Annotated[
 ]
 
 
-def labels_of(labels: Labels | None, model: Model, file: Path) -> Sequence[str]:
+def labels_of(labels: Labels | None, model: Model, file: Source) -> Sequence[str]:
     """The texts that are to be drawn beside the landmarks of a model; none unless they were asked for."""
     kind = checked_labels(labels, model, file)
     return model.landmark_names if kind == "names" else [str(k) for k in range(model.landmarks) if kind]
 
 
-def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["", "numbers", "names"]:
+def checked_labels(labels: Labels | None, model: Model, file: Source) -> Literal["", "numbers", "names"]:
     """The kind of labels that are to be drawn, if the model has them."""
     if labels is Labels.NAMES and not model.landmark_names:
         raise ValueError(
@@ -204,9 +231,12 @@ def say_settings(context: typer.Context) -> None:
             say(f"{option}: {context.params[parameter.name]}", error=True)
 
 
-def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:
+def write_settings(path: Source, command: str, settings: Mapping[str, Any], note: str) -> None:
     """Write the settings of a command so that `--settings` reads them; what is None is left out."""
-    path.write_text(as_toml({command: settings}, note), encoding="utf-8")
+    from pliant.data.addresses import written
+
+    with written(path) as partial:
+        partial.write_text(as_toml({command: settings}, note), encoding="utf-8")
 
 
 def _as_typed(value: Any) -> Any:
@@ -230,6 +260,24 @@ def warnings_said() -> Iterator[None]:
         yield
     for warning in said:
         say(told(warning.message), colour="yellow", error=True)
+
+
+@contextmanager
+def crew_told(
+    jobs: int | None, cluster: str | None, scheduler_file: Path | None
+) -> Iterator[int | Crew | None]:
+    """Who is to do the work: the cluster that was named until the block is done, or threads of this process."""
+    if cluster is None and scheduler_file is None:
+        yield jobs
+        return
+    if cluster is not None and scheduler_file is not None:
+        raise ValueError("--cluster and --scheduler-file both say where the cluster is: give one of them.")
+    if jobs is not None:
+        raise ValueError("--jobs is for threads of this process: with a cluster, its workers have theirs.")
+    from pliant.distributed import connect
+
+    with connect(cluster if scheduler_file is None else scheduler_file) as crew:
+        yield crew
 
 
 def check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:
