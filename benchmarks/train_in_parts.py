@@ -95,7 +95,7 @@ def _sets(scratch: Path) -> Iterator[tuple[str, Dataset, Dataset, float]]:
         yield "synthetic", made[:360], made[360:], 0.4
         return
     yield "LFPW", pliant.load_dataset(lfpw[0]), pliant.load_dataset(lfpw[1]), 2.0
-    for name, memory_gb in (("chest", 0.5), ("wings", 0.6)):
+    for name, memory_gb in (("chest", 0.3), ("wings", 0.25)):
         folder = data.real(name)
         if folder is not None:
             rest, held = pliant.load_dataset(folder).split(0.2, seed=1)
