@@ -65,6 +65,7 @@ LAYERS = [
         "crew",
         "pca",
         "progress",
+        "shards",
         "threads",
         "trust.confidence",
         "trust.scatter",
