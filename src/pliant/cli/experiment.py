@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,10 +22,12 @@ from pliant.cli.options import (
     say_settings,
     warnings_said,
 )
+from pliant.shards import Shard
 from pliant.terminal import say
 
 if TYPE_CHECKING:
-    from pliant.experiments.conduct import Drawn
+    from pliant.crew import Crew
+    from pliant.experiments.conduct import Conducted, Drawn
     from pliant.experiments.settings import Settings
 
 
@@ -103,6 +105,14 @@ def experiment(
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I/N",
+            help="Do one of N shards, and draw no report: 3/16 is the third of sixteen. They run anywhere, at any "
+            "time and in any order, with one output folder or one each; pliant merge puts them together.",
+        ),
+    ] = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -113,7 +123,7 @@ def experiment(
 
     Figures have 95 % intervals, and differences paired tests. Every fit is a row in the folder rows of the output.
     A run that was stopped goes on where it was when the command is given again, and a finished one only draws its
-    report again. The same seed gives the same rows.
+    report again. The same seed gives the same rows, on one machine or in shards on many.
     """
     from pliant.experiments.conduct import chosen, draw, read_others, read_reference
 
@@ -128,29 +138,84 @@ def experiment(
     given = {**sets, "points": points, "noise": noise, "starts": starts, "seed": seed}
     given = {key: value for key, value in given.items() if value is not None and value != []}
     if name == "report":
-        if settings or given.keys() & sets.keys():
+        if settings or shard or given.keys() & sets.keys():
             raise ValueError(
-                "report draws what is in the output folder: it takes no --train, --test or --settings, nor what is "
-                "about these."
+                "report draws what is in the output folder: it takes no --train, --test, --settings or --shard, "
+                "nor what is about these."
             )
     else:
+        own = None if shard is None else Shard.parse(shard)
         wanted = chosen(name, settings, given, quick)
         if dry_run:
-            _say_what(wanted, as_json)
+            _say_what(wanted, own, as_json)
             return
         if not silent:
             announce_compiling()
-        _conduct(output, wanted, jobs, skip_invalid, silent)
+        done = _conduct(output, wanted, jobs, own, skip_invalid, silent)
+        if own is not None:
+            _say_shard(output, own, done, quiet, as_json)
+            return
     _say_drawn(draw(output, reference, others), quiet, as_json)
 
 
 def _conduct(
-    output: Path, wanted: Mapping[str, Settings], jobs: int | None, skip_invalid: bool, quiet: bool
-) -> None:
+    output: Path,
+    wanted: Mapping[str, Settings],
+    jobs: int | Crew | None,
+    shard: Shard | None,
+    skip_invalid: bool,
+    quiet: bool,
+) -> dict[str, Conducted]:
     from pliant.experiments.conduct import conduct
 
     with warnings_said():
-        conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
+        return conduct(
+            output,
+            wanted,
+            jobs=jobs,
+            shard=shard,
+            skip_invalid=skip_invalid,
+            progress=False if quiet else None,
+        )
+
+
+def _say_shard(output: Path, shard: Shard, done: Mapping[str, Conducted], quiet: bool, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        units = {name: {"units": one.units, "fitted": one.fitted} for name, one in done.items()}
+        say(json.dumps({"shard": str(shard), "output": str(output), "experiments": units}, indent=2))
+    elif not quiet:
+        for name, one in done.items():
+            say(f"{name}, shard {shard}: {one.units} units are done, {one.fitted} of them now")
+        say(f"when all {shard.count} shards are done: pliant merge {output}")
+
+
+def merge(
+    folders: Sequence[Path],
+    output: Path | None,
+    quiet: bool = False,
+    as_json: bool = False,
+    reference: Path | None = None,
+    others: Path | None = None,
+) -> None:
+    """Put shards of experiments together, draw what is complete, and say what is not."""
+    from pliant.experiments.conduct import Drawn, draw
+    from pliant.experiments.merging import merge_experiments
+
+    merged = merge_experiments(folders, output, progress=False if quiet or as_json else None)
+    if not quiet and not as_json:
+        say(
+            f"{merged.output}: {merged.units} units of {', '.join(merged.experiments)}; {merged.copied} copied"
+        )
+        if merged.twice:
+            say(f"{merged.twice} were there more than once: one of each is kept")
+    for sentence in (*merged.missing, *merged.damaged, *merged.notes):
+        say(sentence, colour="yellow", error=True)
+    drawn = Drawn([], [], list(merged.experiments))
+    if not merged.damaged and len(merged.unfinished) < len(merged.experiments):
+        drawn = draw(merged.output, reference, others)
+    _say_drawn(drawn, quiet, as_json)
 
 
 def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
@@ -163,7 +228,7 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
             "conclusions": list(drawn.conclusions),
         }
         say(json.dumps(outcome, indent=2))
-    elif not quiet:
+    elif drawn.written and not quiet:
         say(f"wrote {drawn.written[0]}, and {len(drawn.written) - 1} tables and figures beside it")
         for sentence in drawn.conclusions:
             say(sentence)
@@ -176,21 +241,27 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _say_what(wanted: Mapping[str, Settings], as_json: bool) -> None:
+def _say_what(wanted: Mapping[str, Settings], shard: Shard | None, as_json: bool) -> None:
     import json
 
     from pliant.experiments.conduct import EXPERIMENTS
-    from pliant.experiments.run import model_of
+    from pliant.experiments.units import model_of, own_units, units_of
 
-    plans = {}
+    plans: dict[str, dict[str, int | str]] = {}
     for name, settings in wanted.items():
         trials = EXPERIMENTS[name].plan(settings)
+        if shard is not None:
+            # Trials have no names before their images are read: their numbers will do.
+            own = own_units(units_of([(trial, str(k)) for k, trial in enumerate(trials)]), shard)
+            trials = [unit.trial for unit in own]
         models = len({model_of(trial) for trial in trials})
         plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
         some = "model" if models == 1 else "models"
+        what = f"trials of {models} {some}, {settings.starts} starts an image"
+        if shard is not None:
+            plans[name] = {"shard": str(shard), "units": len(trials), "models": models}
+            what = f"units of {models} {some}, each a trial from one start"
         if not as_json:
-            say(
-                f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image"
-            )
+            say(f"{name}: would fit {len(trials)} {what}")
     if as_json:
         say(json.dumps(plans, indent=2))
