@@ -361,9 +361,22 @@ class TestCrews:
 
         monkeypatch.setattr(running, "train_model", refuse)
         with pytest.raises(
-            ValueError, match="po-inv-gn and 3 more units of this model: an unexpected MemoryError"
+            ValueError, match="the model of po-inv-gn, which 4 units need: an unexpected MemoryError"
         ):
             conduct(tmp_path, wanted(face_folders), jobs=1, progress=False)
+
+    def test_a_crew_that_gives_up_is_told_by_what_it_has_not_done(self, face_folders, tmp_path):
+        class Dying(Elsewhere):
+            def each(self, work, parts, *shared):
+                for number, result in super().each(work, parts, *shared):
+                    if work.__name__ == "train_models" or number != 2:
+                        yield number, result
+                if work.__name__ == "fit_units":
+                    raise ConnectionError("every worker that tried was killed.")
+
+        with pytest.raises(OSError, match=r"killed. Not done: ssd-asy-gn-sch, start 0\."):
+            conduct(tmp_path, wanted(face_folders), jobs=Dying(), progress=False)
+        assert len(names_in(tmp_path)) == 3
 
     def test_rows_say_what_their_seconds_were_measured_with(self, whole):
         clocks = [read_head(path)["clock"] for path in (whole / "rows").iterdir()]

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
 from pliant.table import cells_of
 from pliant.tuning.experts import kinds_to_try, teach
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,11 +161,9 @@ def run(folder: Path, left: Sequence[Unit], data: Data, crew: Crew) -> list[str]
         troubles.append(f"{unit}: {trouble.sentence}")
         data.bar.note(troubles[-1])
 
-    lessons = [(group[0].trial, data.training(group[0].trial.sets).samples) for group in groups]
-    for number, model in crew.each(train_models, lessons):
-        units = groups[number]
+    for units, model in _trained(crew, groups, data):
         if isinstance(model, Trouble):
-            note(f"{units[0].trial.label} and {len(units) - 1} more units of this model", model)
+            note(f"the model of {units[0].trial.label}, which {len(units)} units need", model)
             continue
         data.keep(units[0].trial, model)
         own = {images_of(unit.trial): tests[images_of(unit.trial)] for unit in units}
@@ -177,6 +177,22 @@ def run(folder: Path, left: Sequence[Unit], data: Data, crew: Crew) -> list[str]
     return troubles
 
 
+def _trained(
+    crew: Crew, groups: Sequence[list[Unit]], data: Data
+) -> Iterator[tuple[list[Unit], Model | Trouble]]:
+    """The units of each model with the model, as they come."""
+    for low in range(0, len(groups), _AHEAD):
+        some = groups[low : low + _AHEAD]
+        lessons = [(units[0].trial, data.training(units[0].trial.sets).samples) for units in some]
+        called = [f"the model of {units[0].trial.label}" for units in some]
+        for number, model in _all_named(called, crew.each(train_models, lessons)):
+            yield some[number], model
+
+
+_AHEAD = 16
+"""Models that are under way at most, or wait for their units to be fitted: each takes memory."""
+
+
 def _fitted(
     crew: Crew, units: Sequence[Unit], model: Model, tests: Mapping[Any, Annotated], advance: Advance
 ) -> Iterator[tuple[int, Fitted | Trouble]]:
@@ -184,10 +200,23 @@ def _fitted(
     if isinstance(crew, Threads):
         yield from enumerate(fit_units(units, model, tests, threads=crew.threads, advance=advance))
         return
-    for number, done in crew.each(fit_units, units, model, tests):
+    for number, done in _all_named(list(map(str, units)), crew.each(fit_units, units, model, tests)):
         for row in done.rows if isinstance(done, Fitted) else ():
             advance(row["status"] == Status.FAILED)
         yield number, done
+
+
+def _all_named(names: Sequence[str], results: Iterable[tuple[int, Result]]) -> Iterator[tuple[int, Result]]:
+    """Results of a crew as they come; if it cannot go on, the error names what it has not done."""
+    left = dict(enumerate(names))
+    try:
+        for number, result in results:
+            del left[number]
+            yield number, result
+    except OSError as error:
+        if not left:
+            raise
+        raise OSError(f"{error} Not done: {'; '.join(left.values())}.") from error
 
 
 def images_of(trial: Trial) -> tuple[Any, ...]:
