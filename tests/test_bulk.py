@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import pliant
 from pliant.bulk import Drawing, Task, files, look, read_fits, refusal, run
+from pliant.bulk.files import journal_in
 from pliant.bulk.journal import JOURNAL, Journal, read_rows, whole_lines
 from pliant.data import formats
 from pliant.data.annotation import Convention
@@ -115,10 +116,10 @@ def test_cut_off_anywhere_it_goes_on_to_the_same_table(undisturbed, fitter, shar
     with tempfile.TemporaryDirectory() as folder:
         task = replace(undisturbed.task, output=Path(folder))
         kept = undisturbed.journal[: round(share * len(undisturbed.journal))]
-        task.journal.write_bytes(kept)
+        journal_in(task.output).write_bytes(kept)
         if torn_table:
             task.table.with_name(f"{TABLE}.part").write_bytes(b"PAR1")
-        before = list(read_rows(task.journal))
+        before = list(read_rows(journal_in(task.output)))
         whole = len(before) if len(before) == COUNT else len(before) // task.block * task.block
         again = []
         run(task, fitter, middle, resume=True, each=again.append)
@@ -127,13 +128,13 @@ def test_cut_off_anywhere_it_goes_on_to_the_same_table(undisturbed, fitter, shar
         # Done once: what was there has the seconds that it had.
         assert [row["seconds"] for row in rows[:whole]] == [row["seconds"] for row in before[:whole]]
         assert len(again) == COUNT - whole
-        assert not task.journal.exists()
+        assert not journal_in(task.output).exists()
 
 
 def test_killed_after_the_table_and_before_the_end(undisturbed, fitter, tmp_path):
     task = replace(undisturbed.task, output=tmp_path, csv=True)
     shutil.copy(undisturbed.task.table, task.table)
-    task.journal.write_bytes(undisturbed.journal)
+    journal_in(task.output).write_bytes(undisturbed.journal)
     run(task, fitter, middle, resume=True, each=lambda row: pytest.fail("fitted again"))
     assert bits(rows_of(task.table)) == bits(undisturbed.rows)
     assert {path.name for path in tmp_path.iterdir()} == {TABLE, "fits.csv"}
@@ -212,7 +213,7 @@ def test_few_images_are_under_way(undisturbed, fitter, tmp_path):
 class TestRefusals:
     def begun(self, task):
         task.output.mkdir()
-        with Journal(task.journal, task.head()):
+        with Journal(journal_in(task.output), task.head()):
             pass
 
     def test_an_unfinished_run(self, undisturbed, tmp_path):
@@ -248,7 +249,7 @@ class TestRefusals:
                 run(task, fitter, middle)
             assert file.read_text() == "mine"
             file.unlink()
-        assert not task.journal.exists()
+        assert not journal_in(task.output).exists()
         task.output.joinpath("file").write_text("")
         with pytest.raises(ValueError, match="a folder is needed"):
             look(replace(task, output=tmp_path / "file"))
@@ -272,7 +273,7 @@ class TestRefusals:
     def test_two_runs_in_one_folder(self, undisturbed, fitter, tmp_path):
         task = replace(undisturbed.task, output=tmp_path)
         with (
-            Journal(task.journal, task.head()),
+            Journal(journal_in(task.output), task.head()),
             pytest.raises(ValueError, match="another process is fitting to this folder now"),
         ):
             run(task, fitter, middle, resume=True)

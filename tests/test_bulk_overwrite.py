@@ -204,7 +204,7 @@ class TestNamesThatAreNotText:
         assert {path.stem for path in (task.output / "landmarks").iterdir()} == {
             os.path.basename(name).removesuffix(".jpg") for name in odd[:3]
         }
-        for file in (task.table, tmp_path / "all.json", task.csv_file):
+        for file in (task.table, tmp_path / "all.json", task.output / files.CSV):
             found = formats.read_annotations(file)
             assert [Path(tmp_path, one.image).resolve() for one in found[:3]] == [
                 Path(n).resolve() for n in odd[:3]

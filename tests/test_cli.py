@@ -169,6 +169,7 @@ COMMANDS = (
     "demo",
     "train",
     "fit",
+    "merge",
     "track",
     "evaluate",
     "experiment",

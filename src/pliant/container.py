@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.files import IrregularFile, open_plain, replaced
+from pliant.files import IrregularFile, replaced
 
 FORMAT_VERSION = 1
 _MAGIC = "pliant"
@@ -62,17 +62,20 @@ def write_container(path: Path, arrays: Mapping[str, NDArray[Any]], numbers: Map
             file.write(array)
 
 
-def read_container(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The arrays, which nobody can write to, and the plain values; call it where errors are `refused`."""
-    with open_plain(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        if size < 8:
-            raise ModelFileError(f"{path}: this is not a pliant model: the file has only {size} bytes.")
-        text, header = _read_header(path, file, size)
-        metadata = header.pop("__metadata__")
-        start = 8 + len(text)
-        table = _read_table(path, header, start, size)
-        data = _read_data(path, file, text, metadata["checksum"], size - start)
+def read_container(path: Path | str, file: BufferedReader) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """The arrays, which nobody can write to, and the plain values; call it where errors are `refused`.
+
+    `path` is what the file is called, which may lie elsewhere.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    if size < 8:
+        raise ModelFileError(f"{path}: this is not a pliant model: the file has only {size} bytes.")
+    text, header = _read_header(path, file, size)
+    metadata = header.pop("__metadata__")
+    start = 8 + len(text)
+    table = _read_table(path, header, start, size)
+    data = _read_data(path, file, text, metadata["checksum"], size - start)
     arrays = {name: data[first:last].view(dtype).reshape(shape) for name, first, last, dtype, shape in table}
     numbers = json.loads(metadata["model"], parse_constant=_refuse_constant)
     try:
@@ -84,7 +87,7 @@ def read_container(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
 
 
 @contextmanager
-def refused(path: Path) -> Iterator[None]:
+def refused(path: Path | str) -> Iterator[None]:
     """Whatever goes wrong while a model is made of a file becomes a ModelFileError that names the file."""
     try:
         # Numbers that overflow are not finite, and the checks say so.
@@ -98,7 +101,9 @@ def refused(path: Path) -> Iterator[None]:
     except IrregularFile as error:
         raise ModelFileError(str(error)) from None
     except OSError as error:
-        raise ModelFileError(f"{path}: this file cannot be read ({error.strerror}).") from None
+        # Without a number, it is a sentence about an address already.
+        said = f"{path}: this file cannot be read ({error.strerror})." if error.errno else str(error)
+        raise ModelFileError(said) from None
     except MemoryError:
         raise ModelFileError(f"{path}: this model needs more memory than there is.") from None
     except Exception as error:
@@ -107,7 +112,7 @@ def refused(path: Path) -> Iterator[None]:
         raise ModelFileError(f"{path}: the model in this file is inconsistent ({said[:200]}).") from error
 
 
-def _read_header(path: Path, file: BufferedReader, size: int) -> tuple[bytes, dict[str, Any]]:
+def _read_header(path: Path | str, file: BufferedReader, size: int) -> tuple[bytes, dict[str, Any]]:
     length = int.from_bytes(file.read(8), "little")
     if length > _LARGEST_HEADER:
         raise ModelFileError(f"{path}: this is not a pliant model.")
@@ -131,7 +136,7 @@ def _read_header(path: Path, file: BufferedReader, size: int) -> tuple[bytes, di
 
 
 def _read_table(
-    path: Path, header: Mapping[str, Any], start: int, size: int
+    path: Path | str, header: Mapping[str, Any], start: int, size: int
 ) -> list[tuple[str, int, int, np.dtype[Any], tuple[int, ...]]]:
     """Name, first and last byte, type and shape of every array, each checked against the length of the file."""
     table = []
@@ -166,7 +171,7 @@ def _read_table(
 
 
 def _read_data(
-    path: Path, file: BufferedReader, header: bytes, checksum: object, size: int
+    path: Path | str, file: BufferedReader, header: bytes, checksum: object, size: int
 ) -> NDArray[np.uint8]:
     """All arrays as bytes that nobody can write to, if they are as they were written."""
     if not isinstance(checksum, str) or not re.fullmatch("[0-9a-f]{64}", checksum):

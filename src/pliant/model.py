@@ -113,8 +113,11 @@ class Model(Concise):
         return self.settings.facing == "both"
 
     def save(self, path: Path | str) -> None:
-        """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all."""
-        store.save(self, Path(path))
+        """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all.
+
+        `path` may be an address, such as `s3://bucket/faces.pliant`.
+        """
+        store.save(self, store.place_of(path))
 
     def draw(
         self,
@@ -184,7 +187,8 @@ def load(path: Path | str) -> Model:
     Parameters
     ----------
     path
-        A file that `Model.save` or `pliant train` wrote. Nothing in it is executed.
+        A file that `Model.save` or `pliant train` wrote, or its address (`s3://bucket/faces.pliant`). Nothing in it
+        is executed.
 
     Returns
     -------
@@ -203,8 +207,9 @@ def load(path: Path | str) -> Model:
     68
 
     """
-    with refused(Path(path)):
-        model = Model(**store.read(Path(path)))
+    place = store.place_of(path)
+    with refused(place):
+        model = Model(**store.read(place))
         check_model(model)
     return model
 

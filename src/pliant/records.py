@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Concise, Float64
+from pliant.data.addresses import Source, as_source, ending, require_folder_of, written
 from pliant.data.annotation import Size
 from pliant.data.dataset import Sample
 from pliant.data.names import readable, to_text
@@ -80,12 +81,11 @@ def errors_by_algorithm(records: Sequence[FitRecord]) -> dict[str, Float64]:
     return {algorithm: np.array(some) for algorithm, some in errors.items()}
 
 
-def check_records_file(path: Path) -> None:
+def check_records_file(path: Source) -> None:
     """Before anything is fitted: can records be written there?"""
-    if path.suffix.lower() not in ENDINGS:
+    if ending(path) not in ENDINGS:
         raise ValueError(f"{path}: fits are written to files that end in {', '.join(ENDINGS)}.")
-    if not path.parent.is_dir():
-        raise ValueError(f"{path}: the folder {path.parent} does not exist.")
+    require_folder_of(path)
 
 
 def write_records(
@@ -98,17 +98,17 @@ def write_records(
 
     `names` are those of the landmarks, if they have any, and `about` is what the Parquet file says about the run.
     """
-    path = Path(path)
-    check_records_file(path)
-    ending = path.suffix.lower()
-    if ending == ".parquet":
-        write_table(path, map(_row, records), about or {}, names, "evaluation")
-    elif ending == ".json":
-        path.write_text(
-            json.dumps([as_json(record) for record in records], indent=1) + "\n", encoding="utf-8"
-        )
-    else:
-        _write_csv(path, records, names)
+    target = as_source(path)
+    check_records_file(target)
+    if ending(target) == ".parquet":
+        write_table(target, map(_row, records), about or {}, names, "evaluation")
+        return
+    with written(target) as partial:
+        if ending(target) == ".json":
+            plain = [as_json(record) for record in records]
+            partial.write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+        else:
+            _write_csv(partial, records, names)
 
 
 def _row(record: FitRecord) -> Row:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import operator
 import warnings
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import asdict
+from io import BufferedReader
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from pliant.container import read_container, write_container
 from pliant.experts.linear import LinearExpert
 from pliant.experts.network import NetworkExpert, has_engine
 from pliant.experts.sightings import Expert
+from pliant.files import open_plain
 from pliant.level import Level
 from pliant.motion import MOTIONS, Frame, motion_of
 from pliant.pca import PCA
@@ -70,14 +73,35 @@ class ExpertLeftOut(UserWarning):
     """
 
 
-def save(model: Model, path: Path) -> None:
-    """Write a model; on any error the file that was there before, or none, is left."""
-    write_container(path, *_taken_apart(model))
+def save(model: Model, path: Path | str) -> None:
+    """Write a model to a path or an address; on any error the file that was there before, or none, is left."""
+    if isinstance(path, Path):
+        write_container(path, *_taken_apart(model))
+        return
+    from pliant.data.addresses import written
+
+    with written(path) as partial:
+        write_container(partial, *_taken_apart(model))
 
 
-def read(path: Path) -> Parts:
+def read(path: Path | str) -> Parts:
     """The parts of the model in a file, each checked by itself; call it where errors are `refused`."""
-    return _put_together(*read_container(path))
+    with _opened(path) as file:
+        content = read_container(path, file)
+    return _put_together(*content)
+
+
+def place_of(path: Path | str) -> Path | str:
+    """As `data.addresses.as_source` has it, which needs more than NumPy, and a model is read with that alone."""
+    return path if isinstance(path, str) and "://" in path else Path(path)
+
+
+def _opened(path: Path | str) -> AbstractContextManager[BufferedReader]:
+    if isinstance(path, Path):
+        return open_plain(path)
+    from pliant.data.addresses import opened
+
+    return cast(AbstractContextManager[BufferedReader], opened(path))
 
 
 def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -14,13 +14,28 @@ from typing import Any, Literal, cast
 from pliant.batch import BLOCK
 from pliant.bulk.journal import JOURNAL, ROWS, whole_lines
 from pliant.bulk.rows import are_rows_of, is_head
+from pliant.data.addresses import (
+    Source,
+    as_source,
+    is_address,
+    is_file,
+    join,
+    names_in,
+    opened,
+    plain_name,
+)
 from pliant.fitting.status import Status
 from pliant.table import TABLE, Row, read_head, rows_of
 from pliant.trust.confidence import DEFAULT_BOUND
 
+FLAGGED, CSV = "flagged.csv", "fits.csv"
+
 _BLOCKS = 16
 """Blocks that there should be, so that a machine with many cores has something for each."""
 
+
+_CHUNK = 2**20
+"""Bytes of a file that are read at a time."""
 
 PICTURE_SIZE = 600
 """Pixels along the longer side of a picture that is not drawn in full."""
@@ -53,45 +68,23 @@ class Task:
     """
 
     images: Sequence[str]
-    output: Path
+    output: Source
     settings: Mapping[str, Any]
     landmarks: str = ""
     draw: Drawing | None = None
-    annotations: Path | None = None
+    annotations: Source | None = None
     csv: bool = False
     bound: float = DEFAULT_BOUND
     flag_below: float | None = None
 
     @property
-    def table(self) -> Path:
-        return self.output / TABLE
+    def table(self) -> Source:
+        return join(self.output, TABLE)
 
     @property
-    def journal(self) -> Path:
-        return self.output / JOURNAL
-
-    @property
-    def staging(self) -> Path:
-        """Where landmark files and pictures wait until all are there: those of an earlier run stay until then."""
-        return self.output / "fits.unfinished"
-
-    @property
-    def csv_file(self) -> Path:
-        return self.table.with_suffix(".csv")
-
-    @property
-    def flagged_file(self) -> Path:
-        return self.output / "flagged.csv"
-
-    @property
-    def written(self) -> list[Path]:
+    def written(self) -> list[Source]:
         """What the task leaves, as the user will find it."""
-        files = [self.table]
-        files += [self.output / "landmarks"] if self.landmarks else []
-        files += [self.output / "pictures"] if self.draw is not None else []
-        files += [self.csv_file] if self.csv else []
-        files += [self.flagged_file] if self.flag_below is not None else []
-        return files + ([self.annotations] if self.annotations else [])
+        return written_by(self.output, self.head(), self.annotations)
 
     @property
     def block(self) -> int:
@@ -109,7 +102,7 @@ class Task:
         written = {"bound": self.bound, "landmarks": self.landmarks or "none", "draw": drawn}
         head: dict[str, Any] = {
             "settings": {"images": images, **self.settings, **written},
-            "annotations": None if self.annotations is None else os.path.abspath(self.annotations),
+            "annotations": None if self.annotations is None else absolute(self.annotations),
             "csv": self.csv,
             "flag_below": self.flag_below,
         }
@@ -117,14 +110,26 @@ class Task:
         return cast(dict[str, Any], json.loads(json.dumps(head)))
 
 
-def fingerprint(content: Path | Iterable[str]) -> str:
-    """Sixteen digits that stand for the content of a file, or for texts and their order."""
-    if isinstance(content, Path):
-        with open(content, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+def written_by(output: Source, head: Mapping[str, Any], annotations: Source | None = None) -> list[Source]:
+    """What a run with this head leaves, as the user will find it; `annotations` is how the user called it."""
+    files = [join(output, TABLE)]
+    files += [join(output, "landmarks")] if head["settings"]["landmarks"] != "none" else []
+    files += [join(output, "pictures")] if head["settings"]["draw"] else []
+    files += [join(output, CSV)] if head["csv"] else []
+    files += [join(output, FLAGGED)] if head["flag_below"] is not None else []
+    return files + ([annotations or as_source(head["annotations"])] if head["annotations"] else [])
+
+
+def fingerprint(content: Source | Iterable[str]) -> str:
+    """Sixteen digits that stand for the content of a file, wherever it is, or for texts and their order."""
     digest = hashlib.sha256()
-    for text in content:
-        digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
+    if isinstance(content, (Path, str)):
+        with opened(content) as file:
+            while some := file.read(_CHUNK):
+                digest.update(some)
+    else:
+        for text in content:
+            digest.update(text.encode("utf-8", "surrogateescape") + b"\0")
     return digest.hexdigest()[:16]
 
 
@@ -141,21 +146,22 @@ class Earlier:
     failed: int = 0
     length: int = 0
     finished: Mapping[str, Any] | None = None
-    written: frozenset[Path] = field(default=frozenset(), repr=False)
+    written: frozenset[Source] = field(default=frozenset(), repr=False)
 
 
 def look(task: Task) -> Earlier:
     """Look into the folder that is to be written to."""
-    if task.output.exists() and not task.output.is_dir():
+    if _is_no_folder(task.output):
         raise ValueError(f"{task.output}: this is a file, and a folder is needed to write to.")
     unfinished, done, failed, length = None, 0, 0, 0
-    if task.journal.is_file():
-        lines = whole_lines(task.journal)
+    journal = journal_in(task.output)
+    if journal is not None and journal.is_file():
+        lines = whole_lines(journal)
         unfinished, length = next(lines, (None, 0))
         if not is_head(unfinished):
-            if not _has_torn_head(task.journal):
+            if not _has_torn_head(journal):
                 raise ValueError(
-                    f"{task.journal}: the first line of this journal is damaged, so that its run cannot go on: "
+                    f"{journal}: the first line of this journal is damaged, so that its run cannot go on: "
                     "remove the file, or write to another folder."
                 )
             unfinished, length = None, 0
@@ -171,14 +177,20 @@ def look(task: Task) -> Earlier:
             if number % task.block == 0 or number == len(task.images):
                 done, failed, length = number, failed + unwritten, end
                 unwritten = 0
-    finished, written = None, frozenset[Path]()
-    if task.table.is_file():
+    finished, written = None, frozenset[Source]()
+    if is_file(task.table):
         finished = read_head(task.table)
         if not is_head(finished):
             raise ValueError(f"{task.table}: this is not a table of fits that pliant wrote.")
         known = rows_of(task.table, ["image", "object", "status"])
         written = frozenset(files_of_rows(task.output, finished, known))
     return Earlier(unfinished, done, failed, length, finished, written)
+
+
+def _is_no_folder(output: Source) -> bool:
+    if isinstance(output, Path):
+        return output.exists() and not output.is_dir()
+    return is_file(output)
 
 
 def _has_torn_head(journal: Path) -> bool:
@@ -198,14 +210,14 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
     if earlier.unfinished is not None and not resume:
         return (
             f"{task.output} has the fits of {earlier.done} images of a run that did not finish: go on with "
-            f"resume=True, or write to another folder. To give that run up, remove {task.journal}."
+            f"resume=True, or write to another folder. To give that run up, remove {journal_in(task.output)}."
         )
     head = earlier.unfinished or earlier.finished
-    differences = [] if head is None else _differences(head["settings"], task.head()["settings"])
-    if resume and differences and (earlier.unfinished is not None or not overwrite):
+    changed = [] if head is None else differences(head["settings"], task.head()["settings"])
+    if resume and changed and (earlier.unfinished is not None or not overwrite):
         return (
             f"{task.output} has a run with other settings, so that resume=True cannot go on with it: "
-            f"{'; '.join(differences)}. Give the same settings, or write to another folder."
+            f"{'; '.join(changed)}. Give the same settings, or write to another folder."
         )
     if earlier.unfinished is None and earlier.finished is not None and not resume and not overwrite:
         return (
@@ -214,28 +226,43 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
         )
     ours = set(earlier.written)
     for known in (earlier.unfinished, earlier.finished):
-        ours |= set() if known is None else others_of(task, known)
+        ours |= set() if known is None else others_of(task.output, known)
     # A run that was stopped while it put its files in their places finds some of them there.
     if earlier.done < len(task.images) and not (resume and has_finished(task, earlier)):
-        for target in _possible_files(task):
-            if target not in ours and os.path.lexists(target):
+        for target in _in_the_way(task):
+            if target not in ours:
                 return f"{target} would be replaced: write to another folder."
-    for file in others_of(task, task.head()):
-        if file not in ours and os.path.lexists(file):
+    for file in others_of(task.output, task.head()):
+        if file not in ours and _is_there(file):
             return f"{file} would be replaced: name another file, or remove it first."
-    inputs = {os.path.realpath(name) for name in task.images} if earlier.written and not resume else set()
+    inputs = {_real_name(name) for name in task.images} if earlier.written and not resume else set()
     for file in earlier.written:
-        if os.path.realpath(file) in inputs:
+        if _real_name(file) in inputs:
             return f"{file} is to be fitted, and would be replaced: write to another folder."
     return ""
 
 
-def others_of(task: Task, head: Mapping[str, Any]) -> set[Path]:
+def others_of(output: Source, head: Mapping[str, Any]) -> set[Source]:
     """The files beside the table that a run writes for all images together."""
-    files = {Path(head["annotations"])} if head["annotations"] else set()
-    files |= {task.csv_file} if head["csv"] else set()
+    files: set[Source] = {as_source(head["annotations"])} if head["annotations"] else set()
+    files |= {join(output, CSV)} if head["csv"] else set()
     # Tables of older versions do not say.
-    return files | ({task.flagged_file} if head.get("flag_below") is not None else set())
+    return files | ({join(output, FLAGGED)} if head.get("flag_below") is not None else set())
+
+
+def absolute(file: Source) -> str:
+    """The name of a file wherever it is asked for."""
+    return str(file) if is_address(file) else os.path.abspath(file)
+
+
+def journal_in(output: Source) -> Path | None:
+    """Where a run that is alone in its folder keeps its rows until all are there; stores append to no file."""
+    return output / JOURNAL if isinstance(output, Path) else None
+
+
+def staging_in(output: Path) -> Path:
+    """Where landmark files and pictures wait until all are there: those of an earlier run stay until then."""
+    return output / "fits.unfinished"
 
 
 def names_of(images: Sequence[str]) -> list[str]:
@@ -280,24 +307,24 @@ def path_of(image: str) -> Path:
     return Path(image.split("::")[0])
 
 
-def landmark_file(output: Path, name: str, landmarks: str, number: int = 0) -> Path:
-    """Where the landmarks of an object are written, in a format for files beside images: NAME.pts, NAME.2.pts."""
+def landmark_file(name: str, landmarks: str, number: int = 0) -> str:
+    """Where a folder has the landmarks of an object, in a format for files beside images: NAME.pts, NAME.2.pts."""
     from pliant.data.formats import find_format
 
     several = f".{number + 1}" if number else ""
-    return output / "landmarks" / f"{name}{several}{find_format(landmarks)[0].EXTENSIONS[0]}"
+    return f"landmarks/{name}{several}{find_format(landmarks)[0].EXTENSIONS[0]}"
 
 
-def picture_file(output: Path, name: str) -> Path:
-    """Where the picture of a fit is.
+def picture_file(name: str) -> str:
+    """Where a folder has the picture of a fit.
 
     It has a folder of its own: beside the landmarks, it would be taken for the image that they belong to, though it
     has other pixels.
     """
-    return output / "pictures" / f"{name}.png"
+    return f"pictures/{name}.png"
 
 
-def files_of_rows(output: Path, head: Mapping[str, Any], rows: Iterable[Row]) -> set[Path]:
+def files_of_rows(output: Source, head: Mapping[str, Any], rows: Iterable[Row]) -> set[Source]:
     """The files that a run wrote for its images, those that could be fitted."""
     landmarks, draw = head["settings"]["landmarks"], bool(head["settings"]["draw"])
     if landmarks == "none" and not draw:
@@ -311,31 +338,50 @@ def files_of_rows(output: Path, head: Mapping[str, Any], rows: Iterable[Row]) ->
             fitted.append((len(images) - 1, row["object"]))
     # Images without a fit have a say in what the files are called, and no files.
     names = names_of(images)
-    files = {picture_file(output, names[image]) for image, _ in fitted} if draw else set()
+    files = {picture_file(names[image]) for image, _ in fitted} if draw else set()
     if landmarks != "none":
-        files |= {landmark_file(output, names[image], landmarks, number) for image, number in fitted}
-    return files
+        files |= {landmark_file(names[image], landmarks, number) for image, number in fitted}
+    return {join(output, file) for file in files}
 
 
-def _possible_files(task: Task) -> Iterator[Path]:
-    """The files that the task may write for its images. How many objects are in them is not known before."""
+def _in_the_way(task: Task) -> Iterator[Source]:
+    """The files that are there and that the task may write. How many objects are in images is not known before."""
     if not task.landmarks and task.draw is None:
         return
     names = names_of(task.images)
     if task.draw is not None:
-        yield from (picture_file(task.output, name) for name in names)
+        pictures = _listed(join(task.output, "pictures"))
+        files = (join(task.output, picture_file(name)) for name in names) if pictures else ()
+        yield from (file for file in files if plain_name(file) in pictures)
     if task.landmarks:
-        first = [landmark_file(task.output, name, task.landmarks) for name in names]
-        yield from first
-        own = {file.name.casefold() for file in first}
-        folder = task.output / "landmarks"
-        for name in sorted(os.listdir(folder)) if folder.is_dir() else ():
+        folder = join(task.output, "landmarks")
+        there = _listed(folder)
+        first = [join(task.output, landmark_file(name, task.landmarks)) for name in names] if there else []
+        yield from (file for file in first if plain_name(file) in there)
+        own = {plain_name(file).casefold() for file in first}
+        for name in sorted(there):
             base = _without_number(Path(name).stem)
             if base is not None and f"{base}{Path(name).suffix}".casefold() in own:
-                yield folder / name
+                yield join(folder, name)
 
 
-def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _listed(folder: Source) -> set[str]:
+    """Whatever has a name in a folder, if it is there."""
+    if isinstance(folder, Path):
+        return set(os.listdir(folder)) if folder.is_dir() else set()
+    return set(names_in(folder))
+
+
+def _is_there(file: Source) -> bool:
+    return os.path.lexists(file) if isinstance(file, Path) else is_file(file)
+
+
+def _real_name(file: Source) -> str:
+    return str(file) if is_address(file) else os.path.realpath(file)
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What is not the same in the settings of two runs, in words."""
     return [
         f"{name} was {_shown(then.get(name))}, and is {_shown(now.get(name))}"
         for name in {**then, **now}

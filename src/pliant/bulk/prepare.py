@@ -9,6 +9,7 @@ from typing import Any
 
 from pliant.arrays import Floats, Image
 from pliant.bulk.files import Task, fingerprint
+from pliant.data.addresses import Source, ending, plain_name
 from pliant.data.formats import find_format, format_for_ending
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.model import Model, load
@@ -31,9 +32,9 @@ class Prepared:
 
 
 def prepare(
-    model: Path,
+    model: Source,
     images: Sequence[str],
-    output: Path,
+    output: Source,
     settings: Fitting,
     *,
     boxes: Path | None = None,
@@ -59,7 +60,7 @@ def prepare(
     fitter = make_fitter(loaded, settings, jobs=jobs, trace=False)
     decisive = {
         **settings.to_dict(),
-        "model": f"{model.name} with the fingerprint {fingerprint(model)}",
+        "model": f"{plain_name(model)} with the fingerprint {fingerprint(model)}",
         "start": described_way(loaded, settings)
         if boxes is None
         else f"boxes with the fingerprint {fingerprint(boxes)}",
@@ -70,7 +71,7 @@ def prepare(
     return Prepared(Task(images, output, decisive, **written), fitter, where)
 
 
-def _check_formats(landmarks: str, annotations: Path | None) -> None:
+def _check_formats(landmarks: str, annotations: Source | None) -> None:
     """Before hours are spent: can these be written?"""
     if landmarks and find_format(landmarks)[0].MANY:
         raise ValueError(
@@ -78,11 +79,11 @@ def _check_formats(landmarks: str, annotations: Path | None) -> None:
         )
     if annotations is None:
         return
-    if not find_format(format_for_ending(annotations))[0].MANY:
+    if not find_format(format_for_ending(Path(plain_name(annotations))))[0].MANY:
         raise ValueError(
-            f"annotations={annotations}: a {annotations.suffix} file holds one image's landmarks."
+            f"annotations={annotations}: a {ending(annotations)} file holds one image's landmarks."
         )
-    if not annotations.parent.is_dir():
+    if isinstance(annotations, Path) and not annotations.parent.is_dir():
         raise ValueError(f"{annotations}: the folder {annotations.parent} does not exist.")
 
 

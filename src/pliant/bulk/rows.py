@@ -7,14 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pliant.data.addresses import Source, written
 from pliant.data.names import to_text
 from pliant.data.tables import coordinate_titles
-from pliant.files import replaced
 from pliant.fitting.status import Status
 from pliant.table import COLUMNS, columns_of, rows_of
 from pliant.table.columns import has_type
@@ -53,7 +52,7 @@ def is_head(head: object) -> bool:
     )
 
 
-def write_csv(path: Path, table: Path, landmarks: int, names: Sequence[str] = ()) -> None:
+def write_csv(path: Source, table: Source, landmarks: int, names: Sequence[str] = ()) -> None:
     """All columns of a table but lists, with two columns for each landmark as the format `csv` has them.
 
     An image that could not be fitted has empty cells there.
@@ -83,7 +82,7 @@ class Outcome:
         return self.statuses.total() - self.failed
 
 
-def outcome_of(table: Path) -> Outcome:
+def outcome_of(table: Source) -> Outcome:
     """How the run of a table went."""
     statuses: Counter[str] = Counter()
     images, fitted, first = 0, False, ""
@@ -98,7 +97,7 @@ def outcome_of(table: Path) -> Outcome:
     return Outcome(statuses, images, first)
 
 
-def flagged_in(table: Path, below: float) -> list[tuple[float, str, int]]:
+def flagged_in(table: Source, below: float) -> list[tuple[float, str, int]]:
     """Confidence, image and object of the fits that a person should look at, the least trusted first."""
     rows = rows_of(table, ["image", "object", "confidence"])
     return sorted(
@@ -108,7 +107,7 @@ def flagged_in(table: Path, below: float) -> list[tuple[float, str, int]]:
     )
 
 
-def write_flagged(path: Path, table: Path, below: float) -> None:
+def write_flagged(path: Source, table: Source, below: float) -> None:
     """What `flagged_in` has, as a table."""
     with _whole_csv(path) as rows:
         rows.writerow(["image", "object", "confidence"])
@@ -119,10 +118,10 @@ def write_flagged(path: Path, table: Path, below: float) -> None:
 
 
 @contextmanager
-def _whole_csv(path: Path) -> Iterator[Any]:
+def _whole_csv(path: Source) -> Iterator[Any]:
     """A writer of rows to a file that is there as a whole, or as it was before."""
     with (
-        replaced(path, alone=True) as partial,
+        written(path, alone=True) as partial,
         open(partial, "w", newline="", encoding="utf-8") as file,
     ):
         yield csv.writer(file)

@@ -17,6 +17,7 @@ from pliant.cli.exits import ERROR, INTERRUPTED
 from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
+from pliant.cli.merge import merge
 from pliant.cli.options import learn_flags, told
 from pliant.cli.studio import studio
 from pliant.cli.synthetic import synthetic
@@ -39,6 +40,7 @@ for command in (
     demo,
     train,
     fit,
+    merge,
     track,
     evaluate,
     experiment,

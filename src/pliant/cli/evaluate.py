@@ -14,6 +14,7 @@ from pliant.cli.options import (
     From,
     Images,
     Jobs,
+    ModelFile,
     Part,
     Quiet,
     SettingsFile,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 @with_settings("fitting", Fitting, without=("start", "algorithm"))
 def evaluate(
     *,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     sources: Annotated[
         list[str],
         typer.Argument(help="Annotated images: folders, annotation files, manifests, or addresses of such."),
@@ -51,8 +52,10 @@ def evaluate(
     evaluating: Evaluating,
     fitting: Fitting,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="Write every fit to this file: .parquet, .csv or .json."),
+        str | None,
+        typer.Option(
+            "--output", "-o", help="Write every fit to this file or address: .parquet, .csv or .json."
+        ),
     ] = None,
     draw: Annotated[
         Path | None, typer.Option(help="Draw the curves of cumulative errors to this file: png, svg or pdf.")
@@ -80,6 +83,7 @@ def evaluate(
     landmark files, such as millimetres, if all of them have a scale.
     """
     import pliant
+    from pliant.data.addresses import as_source, plain_name
     from pliant.records import check_records_file, write_records
     from pliant.starts.choice import described_way
     from pliant.version import __version__
@@ -88,7 +92,7 @@ def evaluate(
     if not silent:
         announce_compiling()
     if output is not None:
-        check_records_file(output)
+        check_records_file(as_source(output))
     if draw is not None:
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:
@@ -117,7 +121,7 @@ def evaluate(
         done = pliant.evaluate(
             loaded, dataset, names, fitting, evaluating, jobs=jobs, progress=False if silent else None
         )
-    about = {"model": str(model), **evaluating.to_dict(), "seed": fitting.seed}
+    about = {"model": str(as_source(model)), **evaluating.to_dict(), "seed": fitting.seed}
     if output is not None:
         head = {**about, "fitting": fitting.to_dict(), "pliant": __version__}
         write_records(output, done.records, loaded.landmark_names, head)
@@ -131,13 +135,13 @@ def evaluate(
     if report is not None:
         from pliant.report import evaluation_report
 
-        title = f"How well {model.name} fits"
+        title = f"How well {plain_name(as_source(model))} fits"
         page = evaluation_report(done, dataset, loaded, title, ", ".join(sources), about)
         report.write_text(page, encoding="utf-8")
     _say(done, output, [path for path in (draw, report) if path is not None], quiet, as_json)
 
 
-def _say(done: Evaluation, output: Path | None, others: list[Path], quiet: bool, as_json: bool) -> None:
+def _say(done: Evaluation, output: str | None, others: list[Path], quiet: bool, as_json: bool) -> None:
     import json
 
     if as_json:

@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pliant.cli.compiling import announce_compiling
-from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import (
     AsJson,
+    Cluster,
     DrawLabels,
     DryRun,
     Jobs,
+    ModelFile,
     Part,
     Quiet,
+    SchedulerFile,
     SettingsFile,
+    Shard,
     Verbose,
     checked_labels,
+    crew_for,
     warnings_said,
     with_settings,
 )
+from pliant.cli.outcomes import Done, say_outcome
 from pliant.cli.starts import Boxes, announce_detector
 from pliant.settings import Fitting
 from pliant.terminal import say
@@ -30,26 +38,29 @@ from pliant.terminal import say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pliant.bulk.files import Earlier, Task
-    from pliant.bulk.rows import Outcome
-    from pliant.fitting.fitter import Fitter
+    from pliant.bulk.files import Earlier
+    from pliant.bulk.parts import Marker
+    from pliant.bulk.prepare import Prepared
+    from pliant.crew import Jobs as CrewJobs
+    from pliant.progress import Progress
+    from pliant.shards import Shard as Share
     from pliant.table import Row
-
-_FLAGGED = 10
-"""Fits to look at that are named on the terminal."""
 
 
 @with_settings("fitting", Fitting)
 def fit(
     *,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     images: Annotated[
         list[str],
         typer.Argument(
             help="Images, patterns such as 'faces/*.jpg', folders, manifests, or addresses of such (s3://...)."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="The folder or address to write to; made if need be."),
+    ],
     part: Part = None,
     boxes: Boxes = None,
     resume: Annotated[
@@ -70,7 +81,7 @@ def fit(
         ),
     ] = None,
     annotations: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             help="Also write all landmarks to this file, such as fits.json (COCO); the ending says the format."
         ),
@@ -102,6 +113,9 @@ def fit(
         ),
     ] = None,
     fitting: Fitting,
+    shard: Shard = None,
+    cluster: Cluster = None,
+    scheduler_file: SchedulerFile = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -119,158 +133,197 @@ def fit(
     import time
 
     from pliant import bulk
+    from pliant.bulk.parts import is_begun
+    from pliant.data.addresses import as_source
     from pliant.data.sources import find_images
-    from pliant.fitting.status import Status
-    from pliant.progress import Progress
+    from pliant.shards import Shard as Share
 
+    share = None if shard is None else Share.parse(shard)
+    if share is not None and (cluster or scheduler_file):
+        raise ValueError(f"shard={share} is for queues without Dask: give it, or a cluster.")
     silent = quiet or as_json
     if not silent:
         announce_compiling()
     if boxes is None and fitting.start in ("auto", "detector"):
         announce_detector(fitting.detector)
+    target = as_source(output)
     with warnings_said():
         prepared = bulk.prepare(
-            model,
+            as_source(model),
             find_images(images, part),
-            output,
+            target,
             fitting,
             boxes=boxes,
             jobs=jobs,
             landmarks=landmarks or "",
-            annotations=annotations,
+            annotations=None if annotations is None else as_source(annotations),
             csv=csv,
             bound=bound,
             flag_below=flag_below,
         )
-    fitter = prepared.fitter
-    labels = checked_labels(draw_labels, fitter.model, model)
-    task = prepared.task
+    labels = checked_labels(draw_labels, prepared.fitter.model, as_source(model))
     if draw or draw_full or draw_crop or labels:
-        task = replace(task, draw=bulk.Drawing(draw_full, labels, draw_crop))
+        drawing = bulk.Drawing(draw_full, labels, draw_crop)
+        prepared = replace(prepared, task=replace(prepared.task, draw=drawing))
+    begin = time.perf_counter()
+    asked = _Asked(resume, overwrite, dry_run, silent, verbose, as_json)
+    alone = share is None and not cluster and not scheduler_file and isinstance(target, Path)
+    if alone and not is_begun(target):
+        before = _fit_alone(prepared, asked)
+    else:
+        before = _fit_in_parts(prepared, asked, share, partial(crew_for, cluster, scheduler_file, jobs))
+    if before is not None:
+        task, seconds = prepared.task, time.perf_counter() - begin
+        done = Done(task.table, len(task.images), before, seconds, task.written, task.flag_below)
+        say_outcome(done, quiet, as_json)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """How a user wants a run to be done."""
+
+    resume: bool
+    overwrite: bool
+    dry_run: bool
+    silent: bool
+    verbose: bool
+    as_json: bool
+
+
+def _fit_alone(prepared: Prepared, asked: _Asked) -> int | None:
+    """Fit on this machine; how many images were done before, or None if nothing was to be done."""
+    from pliant import bulk
+    from pliant.fitting.status import Status
+    from pliant.progress import Progress
+
+    task, fitter = prepared.task, prepared.fitter
     earlier = bulk.look(task)
-    refused = bulk.refusal(task, earlier, resume, overwrite)
+    refused = bulk.refusal(task, earlier, asked.resume, asked.overwrite)
     if refused:
         raise ValueError(refused)
-    if dry_run:
-        _say_plan(task, earlier, fitter, resume, as_json)
-        return
-    begin = time.perf_counter()
-    with Progress(False if silent else None) as bar:
-        if verbose:
-            for name, value in {**task.head()["settings"], "jobs": fitter.jobs}.items():
-                bar.say(f"{name}: {value}")
+    before = len(task.images) if asked.resume and bulk.has_finished(task, earlier) else earlier.done
+    if asked.dry_run:
+        _say_plan(prepared, earlier, len(task.images), before, asked)
+        return None
+    with Progress(False if asked.silent else None) as bar:
+        _say_settings(prepared, asked, bar)
         advance = bar.start("fitting images", len(task.images), earlier.done, earlier.failed)
 
         def each(rows: Sequence[Row]) -> None:
             advance(failed=all(row["status"] == Status.FAILED for row in rows))
-            for row in rows if verbose else ():
+            for row in rows if asked.verbose else ():
                 name = row["image"] if len(rows) == 1 else f"{row['image']}, object {row['object']}"
                 bar.say(": ".join(filter(None, (name, row["status"], row["reason"]))))
 
-        try:
-            bulk.run(task, fitter, prepared.where, resume, each, earlier, overwrite)
-        except (SystemExit, KeyboardInterrupt):
-            say("to go on, give the same command again with --resume", error=True)
-            raise
-    _say_outcome(task, earlier, resume, time.perf_counter() - begin, quiet, as_json)
+        with _resumable():
+            bulk.run(task, fitter, prepared.where, asked.resume, each, earlier, asked.overwrite)
+    return before
 
 
-def _say_plan(task: Task, earlier: Earlier, fitter: Fitter, resume: bool, as_json: bool) -> None:
+def _fit_in_parts(
+    prepared: Prepared,
+    asked: _Asked,
+    share: Share | None,
+    crew_for: Callable[[], AbstractContextManager[CrewJobs]],
+) -> int | None:
+    """Fit in parts, on a cluster or as a shard; how many images were done before, or None if all is said."""
+    from pliant import bulk
+    from pliant.progress import Progress
+
+    task = prepared.task
+    begun = bulk.look_for_parts(task)
+    refused = bulk.refusal_in_parts(task, begun, share, asked.resume, asked.overwrite)
+    if refused:
+        raise ValueError(refused)
+    own = bulk.parts_of(task) if share is None else share.of(bulk.parts_of(task))
+    done = [begun.done[part.number] for part in own if part.number in begun.done]
+    images = sum(len(part.images) for part in own)
+    finished = begun.finishes(task, share, asked.resume, asked.overwrite)
+    before = images if finished else sum(marker.images for marker in done)
+    if asked.dry_run:
+        _say_plan(prepared, begun.earlier, images, before, asked)
+        return None
+    with crew_for() as crew, Progress(False if asked.silent else None) as bar:
+        _say_settings(prepared, asked, bar)
+        advance = bar.start("fitting images", images, before, sum(marker.failed for marker in done))
+
+        def each(marker: Marker) -> None:
+            for number in range(marker.images):
+                advance(failed=number < marker.failed)
+            if asked.verbose:
+                bar.say(f"part {marker.part}: {marker.images} images, {marker.failed} failed")
+
+        with _resumable():
+            said = bulk.run_in_parts(
+                prepared,
+                crew,
+                shard=share,
+                resume=asked.resume,
+                overwrite=asked.overwrite,
+                each=each,
+                begun=begun,
+            )
+    for sentence in said:
+        say(sentence, colour="yellow", error=True)
+    if share is not None and not finished:
+        _say_shard(prepared, share, images, before, asked)
+        return None
+    return before
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    try:
+        yield
+    except (SystemExit, KeyboardInterrupt):
+        say("to go on, give the same command again with --resume", error=True)
+        raise
+
+
+def _say_settings(prepared: Prepared, asked: _Asked, bar: Progress) -> None:
+    if asked.verbose:
+        for name, value in {**prepared.task.head()["settings"], "jobs": prepared.fitter.jobs}.items():
+            bar.say(f"{name}: {value}")
+
+
+def _say_shard(prepared: Prepared, share: Share, images: int, before: int, asked: _Asked) -> None:
+    """What a shard did: its failures are no error of its own, as the table will have them."""
     import json
 
-    from pliant.bulk import has_finished
+    from pliant import bulk
 
-    done = len(task.images) if resume and has_finished(task, earlier) else earlier.done
+    task = prepared.task
+    left = len(task.images) - bulk.look_for_parts(task).images
+    if asked.as_json:
+        own = {"shard": str(share), "images": images, "from_before": before, "left": left}
+        say(json.dumps(own, indent=2))
+    elif not asked.silent:
+        earlier = "" if not before else ", all before" if before == images else f", {before} of them before"
+        say(f"shard {share}: fitted {images} of {len(task.images)} images{earlier}")
+        merging = f"pliant merge {task.output}"
+        say(
+            f"{left} images are left for other shards; then: {merging}"
+            if left
+            else f"all are done: {merging}"
+        )
+
+
+def _say_plan(prepared: Prepared, earlier: Earlier, images: int, done: int, asked: _Asked) -> None:
+    import json
+
+    task = prepared.task
     plan: dict[str, Any] = {
-        "images": len(task.images),
+        "images": images,
         "done": done,
-        "settings": {**task.head()["settings"], "jobs": fitter.jobs},
+        "settings": {**task.head()["settings"], "jobs": prepared.fitter.jobs},
         "writes": [str(path) for path in task.written],
     }
-    if as_json:
+    if asked.as_json:
         say(json.dumps(plan, indent=2))
         return
     already = f", {done} of which are done" if done else ""
-    say(f"would fit {len(task.images)} images{already}, and write {', '.join(plan['writes'])}")
+    say(f"would fit {images} images{already}, and write {', '.join(plan['writes'])}")
     for name, value in plan["settings"].items():
         say(f"  {name}: {value}")
-    if earlier.finished is not None and done < len(task.images):
+    if earlier.finished is not None and done < images:
         say(f"  what an earlier run wrote to {task.output} would be replaced when all is done")
-
-
-def _say_outcome(
-    task: Task,
-    earlier: Earlier,
-    resume: bool,
-    seconds: float,
-    quiet: bool,
-    as_json: bool,
-) -> None:
-    """Say how it went; some failures are exit code 3, and no fit at all is an error."""
-    from pliant.bulk import has_finished
-    from pliant.bulk.rows import outcome_of
-    from pliant.fitting.status import Status
-
-    outcome, total = outcome_of(task.table), len(task.images)
-    before = total if resume and has_finished(task, earlier) else earlier.done
-    if as_json:
-        _print_outcome(task, outcome, before, seconds)
-    elif not quiet:
-        if before:
-            say(
-                "nothing to do: this run had finished"
-                if before == total
-                else f"the fits of {before} images are from before"
-            )
-        has = "has" if before == total else "wrote"
-        objects = "" if outcome.fits == outcome.images else f", with {outcome.fits} objects"
-        say(f"fitted {outcome.images} of {total} images{objects}; {has} {', '.join(map(str, task.written))}")
-        doubtful = outcome.fits - sum(outcome.statuses[status] for status in Status if status.ok)
-        if outcome.failed:
-            say(
-                f"{outcome.failed} could not be fitted: the column reason says why. The first: {outcome.first}"
-            )
-        if doubtful:
-            fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
-            say(f"{fits} doubtful: the column status says how they ended")
-        _say_flagged(task)
-    if not outcome.fits:
-        raise ValueError(f"no image could be fitted; {task.table} says why. The first: {outcome.first}")
-    if outcome.failed:
-        raise typer.Exit(INCOMPLETE)
-
-
-def _print_outcome(task: Task, outcome: Outcome, before: int, seconds: float) -> None:
-    import json
-
-    from pliant.bulk.rows import flagged_in
-
-    said: dict[str, Any] = {
-        "images": len(task.images),
-        "fitted": outcome.images,
-        "objects": outcome.fits,
-        "failed": outcome.failed,
-        "from_before": before,
-        "statuses": outcome.statuses,
-        "seconds": round(seconds, 3),
-        "wrote": [str(path) for path in task.written],
-    }
-    if task.flag_below is not None:
-        said["flagged"] = [
-            {"image": image, "object": number, "confidence": round(confidence, 4)}
-            for confidence, image, number in flagged_in(task.table, task.flag_below)
-        ]
-    say(json.dumps(said, indent=2))
-
-
-def _say_flagged(task: Task) -> None:
-    from pliant.bulk.rows import flagged_in
-
-    if task.flag_below is None:
-        return
-    flagged = flagged_in(task.table, task.flag_below)
-    say(f"{len(flagged)} to look at; {task.flagged_file} lists them")
-    for confidence, image, number in flagged[:_FLAGGED]:
-        say(f"  {confidence:4.0%}  {image}{f', object {number}' if number else ''}")
-    if len(flagged) > _FLAGGED:
-        say("  ...")

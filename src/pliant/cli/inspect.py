@@ -10,6 +10,7 @@ import typer
 
 from pliant.cli.options import (
     AsJson,
+    ModelFile,
     Quiet,
     SettingsFile,
     Verbose,
@@ -35,7 +36,7 @@ class What(StrEnum):
 
 def inspect(
     context: typer.Context,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     draw: Annotated[Path | None, typer.Option(help="Draw the model to this file (png, svg or pdf).")] = None,
     what: Annotated[What | None, typer.Option(help="What to draw; modes if not given.")] = None,
     modes: Annotated[int, typer.Option(help="How many modes of shape and of texture to draw.", min=1)] = 3,
@@ -69,9 +70,11 @@ def inspect(
     if draw is not None:
         _drawn(loaded, what, modes).savefig(draw)
     if report is not None:
+        from pliant.data.addresses import as_source, plain_name
         from pliant.report import model_page
 
-        report.write_text(model_page(loaded, model.stem, modes), encoding="utf-8")
+        name = Path(plain_name(as_source(model))).stem
+        report.write_text(model_page(loaded, name, modes), encoding="utf-8")
     if not as_json and not quiet:
         for file in (draw, report):
             if file is not None:

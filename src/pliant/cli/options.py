@@ -18,6 +18,8 @@ from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
+    from pliant.crew import Jobs as CrewJobs
+    from pliant.data.addresses import Source
     from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
@@ -27,6 +29,30 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings
 AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 
+
+Shard = Annotated[
+    str | None,
+    typer.Option(
+        help="Do one of N shares of the work, for queues such as SLURM arrays: 3/16 is the third of sixteen. "
+        "`pliant merge` joins what the shards did.",
+        metavar="I/N",
+    ),
+]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Dask cluster: its scheduler, such as tcp://host:8786, or local:N for N processes here.",
+        metavar="ADDRESS",
+    ),
+]
+SchedulerFile = Annotated[
+    Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
+]
+
+ModelFile = Annotated[
+    str, typer.Argument(help="A model file, or the address of one (s3://...).", metavar="MODEL")
+]
+"""Text for `as_source`, as typer would make a path of an address."""
 
 Images = Annotated[
     str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
@@ -52,13 +78,29 @@ DrawLabels = Annotated[
 ]
 
 
-def labels_of(labels: Labels | None, model: Model, file: Path) -> Sequence[str]:
+@contextmanager
+def crew_for(cluster: str | None, scheduler_file: Path | None, jobs: int | None) -> Iterator[CrewJobs]:
+    """Whoever works for a command: a cluster, if one was named, or else the threads of this process."""
+    if cluster and scheduler_file:
+        raise ValueError("cluster=ADDRESS and scheduler_file=FILE both name a cluster: give one of them.")
+    if not cluster and not scheduler_file:
+        yield jobs
+        return
+    if jobs is not None:
+        raise ValueError(f"jobs={jobs} is about threads here: the cluster has its own. Leave it out.")
+    from pliant.distributed import connect
+
+    with connect(cluster or scheduler_file) as crew:
+        yield crew
+
+
+def labels_of(labels: Labels | None, model: Model, file: Source) -> Sequence[str]:
     """The texts that are to be drawn beside the landmarks of a model; none unless they were asked for."""
     kind = checked_labels(labels, model, file)
     return model.landmark_names if kind == "names" else [str(k) for k in range(model.landmarks) if kind]
 
 
-def checked_labels(labels: Labels | None, model: Model, file: Path) -> Literal["", "numbers", "names"]:
+def checked_labels(labels: Labels | None, model: Model, file: Source) -> Literal["", "numbers", "names"]:
     """The kind of labels that are to be drawn, if the model has them."""
     if labels is Labels.NAMES and not model.landmark_names:
         raise ValueError(
@@ -204,9 +246,12 @@ def say_settings(context: typer.Context) -> None:
             say(f"{option}: {context.params[parameter.name]}", error=True)
 
 
-def write_settings(path: Path, command: str, settings: Mapping[str, Any], note: str) -> None:
+def write_settings(path: Source, command: str, settings: Mapping[str, Any], note: str) -> None:
     """Write the settings of a command so that `--settings` reads them; what is None is left out."""
-    path.write_text(as_toml({command: settings}, note), encoding="utf-8")
+    from pliant.data.addresses import written
+
+    with written(path) as partial:
+        partial.write_text(as_toml({command: settings}, note), encoding="utf-8")
 
 
 def _as_typed(value: Any) -> Any:

@@ -14,6 +14,7 @@ from pliant.cli.options import (
     DrawLabels,
     DryRun,
     Jobs,
+    ModelFile,
     Quiet,
     SettingsFile,
     Verbose,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 @with_settings("tracking", Tracking)
 def track(
     *,
-    model: Annotated[Path, typer.Argument(help="A model file.")],
+    model: ModelFile,
     video: Annotated[str, typer.Argument(help="A video, a folder of frames, or a pattern of them.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
     box: Annotated[
@@ -73,6 +74,7 @@ def track(
     """
     import pliant
     from pliant.bulk.video import VideoTask, checked_box, ended_early, run_video, video_refusal
+    from pliant.data.addresses import as_source
     from pliant.data.video import read_video
     from pliant.progress import Progress
 
@@ -82,7 +84,7 @@ def track(
         loaded = pliant.load(model)
     first = None if box is None else checked_box(_corners(box))
     announce_detector(tracking.detector)
-    task = VideoTask(film, output, overlay, labels_of(draw_labels, loaded, model), csv)
+    task = VideoTask(film, output, overlay, labels_of(draw_labels, loaded, as_source(model)), csv)
     refused = video_refusal(task, overwrite)
     if refused:
         raise ValueError(refused)

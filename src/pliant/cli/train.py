@@ -27,6 +27,7 @@ from pliant.settings import Training
 from pliant.terminal import say
 
 if TYPE_CHECKING:
+    from pliant.data.addresses import Source
     from pliant.data.dataset import Dataset
     from pliant.model import Model
 
@@ -45,9 +46,9 @@ def train(
             "(CSV or Parquet), or addresses of such (s3://, gs://, zip://)."
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model file to write.")] = Path(
-        "model.pliant"
-    ),
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The model file to write, or an address for it (s3://...).")
+    ] = "model.pliant",
     images: Images = None,
     format: From = "",
     part: Part = None,
@@ -89,15 +90,16 @@ def train(
     import time
 
     import pliant
+    from pliant.data.addresses import as_source, plain_name, require_folder_of, with_ending
 
-    if not output.parent.is_dir():
-        raise ValueError(f"{output}: the folder {output.parent} does not exist.")
+    target = as_source(output)
+    require_folder_of(target)
     silent = quiet or as_json
     if not silent and not dry_run:
         announce_compiling()
     used: dict[str, Any] = {
         "sources": sources,
-        "output": output,
+        "output": target,
         "images": images,
         "from": format or None,
         "part": part,
@@ -117,7 +119,7 @@ def train(
     if hold_out:
         dataset, held = dataset.split(hold_out, training.seed)
     if dry_run:
-        _say_plan(dataset, output, as_json)
+        _say_plan(dataset, target, as_json)
         return
     if triangles is not None:
         training = training.changed(triangles=_read_numbers(triangles, 3))
@@ -126,20 +128,21 @@ def train(
     announce_detector(training.detector)
     begin = time.perf_counter()
     model = _trained(dataset, training, jobs, silent)
-    model.save(output)
+    model.save(target)
     if held is not None:
-        _write_held_out(output.with_suffix(".held-out.csv"), held)
+        _write_held_out(with_ending(target, ".held-out.csv"), held)
     # What was chosen, and where a detector of one's own lies, which the model does not know.
     used |= {name: value for name, value in model.settings.to_dict().items() if name not in _TOLD}
-    note = f"{output.name} was trained by pliant with these settings."
-    write_settings(output.with_suffix(".toml"), "train", used, note)
-    _say_outcome(model, output, time.perf_counter() - begin, quiet, as_json)
+    note = f"{plain_name(target)} was trained by pliant with these settings."
+    write_settings(with_ending(target, ".toml"), "train", used, note)
+    _say_outcome(model, target, time.perf_counter() - begin, quiet, as_json)
 
 
-def _say_outcome(model: Model, output: Path, seconds: float, quiet: bool, as_json: bool) -> None:
+def _say_outcome(model: Model, output: Source, seconds: float, quiet: bool, as_json: bool) -> None:
     import json
 
     from pliant.cli.inspect import describe, summarise
+    from pliant.data.addresses import size_in_bytes
 
     if as_json:
         say(json.dumps({**describe(model), "seconds": round(seconds, 3), "wrote": str(output)}, indent=2))
@@ -148,7 +151,7 @@ def _say_outcome(model: Model, output: Path, seconds: float, quiet: bool, as_jso
         say(
             f"trained on {model.provenance['samples']} samples"
             + (", and learned how far to trust fits," if model.confidence else "")
-            + f" in {seconds:.1f} s; wrote {output} ({output.stat().st_size / 1e6:.1f} MB)"
+            + f" in {seconds:.1f} s; wrote {output} ({(size_in_bytes(output) or 0) / 1e6:.1f} MB)"
         )
 
 
@@ -175,26 +178,38 @@ def _trained(dataset: Dataset, training: Training, jobs: int | None, silent: boo
     return model
 
 
-def _write_held_out(path: Path, held: Dataset) -> None:
+def _write_held_out(path: Source, held: Dataset) -> None:
     """The samples that training has not seen, as a landmark table that `evaluate` reads."""
     import os
     from dataclasses import replace
 
+    from pliant.data.addresses import is_address, join, parent, plain_name, written
     from pliant.data.annotation import Annotation
     from pliant.data.formats import write_annotations
 
     def located(annotation: Annotation, source: object) -> Annotation:
         if not isinstance(source, (str, Path)):
             raise ValueError(f"{path}: {annotation.image} is not a file of its own, and cannot be listed.")
-        name = str(source) if "://" in str(source) else Path(os.path.relpath(source, path.parent)).as_posix()
+        if is_address(source):
+            # A table at an address names what lies below it.
+            name = str(source).removeprefix(str(join(parent(path), "")))
+        elif isinstance(path, Path):
+            name = Path(os.path.relpath(source, path.parent)).as_posix()
+        else:
+            name = plain_name(Path(source))
         return replace(annotation, image=name)
 
     annotated = [sample for sample in held if sample.points_source is not None]
-    write_annotations(path, [located(sample.annotation(), sample.image_source) for sample in annotated])
+    with written(path) as partial:
+        write_annotations(
+            partial, [located(sample.annotation(), sample.image_source) for sample in annotated]
+        )
 
 
-def _say_plan(dataset: Dataset, output: Path, as_json: bool) -> None:
+def _say_plan(dataset: Dataset, output: Source, as_json: bool) -> None:
     import json
+
+    from pliant.data.addresses import with_ending
 
     annotated = sum(sample.points_source is not None for sample in dataset)
     groups = len({sample.group for sample in dataset if sample.group})
@@ -205,7 +220,7 @@ def _say_plan(dataset: Dataset, output: Path, as_json: bool) -> None:
     say(
         f"would train on {annotated} annotated images of {len(dataset)}"
         + (f" in {groups} groups" if groups else "")
-        + f", and write {output} and {output.with_suffix('.toml')}"
+        + f", and write {output} and {with_ending(output, '.toml')}"
     )
 
 

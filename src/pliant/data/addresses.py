@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 from urllib.parse import unquote
+from uuid import uuid4
 
 from pliant.files import open_plain, replaced
 
@@ -22,6 +23,9 @@ Source = Path | str
 """A file or folder: a path, or an address."""
 
 _EXTRAS = {"s3": "s3", "s3a": "s3", "gs": "gcs", "gcs": "gcs"}
+
+_STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
+"""Protocols of stores that have buckets of objects: they need no folders, and show an object when it is whole."""
 
 _MOST = 2**30
 """Bytes that are read at an address at once."""
@@ -103,12 +107,11 @@ def with_ending(file: Source, other: str) -> Source:
 def is_folder(source: Source) -> bool:
     if isinstance(source, Path):
         return source.is_dir()
-    system, path = _system(source)
-    with _sentences(source):
-        return bool(system.isdir(path))
+    return _is(source, "directory")
 
 
-def is_file(source: Source) -> bool:
+def is_file(source: Source, *, listed: bool = False) -> bool:
+    """Whether there is such a file now; if `listed`, as of when `files_in` last listed its folder, if it has."""
     if isinstance(source, Path):
         try:
             return source.is_file()
@@ -116,9 +119,19 @@ def is_file(source: Source) -> bool:
             if error.errno == errno.ENAMETOOLONG:
                 return False
             raise
-    system, path = _system(source)
-    with _sentences(source):
-        return bool(system.isfile(path))
+    return _is(source, "file", listed)
+
+
+def _is(address: str, kind: str, listed: bool = False) -> bool:
+    system, path = _system(address, listed)
+    with _sentences(address):
+        if _protocol(address) not in _STORES:
+            return bool(system.isfile(path) if kind == "file" else system.isdir(path))
+        try:
+            # Not `isfile`: that takes a store that cannot be asked for one that has no such file.
+            return bool(system.info(path)["type"] == kind)
+        except FileNotFoundError:
+            return False
 
 
 def files_in(folder: Source) -> list[Source]:
@@ -126,21 +139,18 @@ def files_in(folder: Source) -> list[Source]:
     if isinstance(folder, Path):
         files: list[Source] = [path for path in folder.iterdir() if path.is_file()]
     else:
-        system, path = _system(folder)
+        system, path = _system(folder, listed=True)
         with _sentences(folder):
-            files = [
-                _address(folder, system, entry["name"])
-                for entry in system.ls(path, detail=True)
-                if entry["type"] == "file"
-            ]
+            system.invalidate_cache(path)
+            files = [_address(folder, system, name) for name in _files(system.ls(path, detail=True))]
     return sorted(file for file in files if not plain_name(file).startswith("."))
 
 
-def size_in_bytes(source: Source) -> int | None:
-    """Of a file, if that is known."""
+def size_in_bytes(source: Source, *, listed: bool = False) -> int | None:
+    """Of a file, if that is known; `listed` is that of `is_file`."""
     if isinstance(source, Path):
         return source.stat().st_size
-    system, path = _system(source)
+    system, path = _system(source, listed)
     with _sentences(source):
         size = system.size(path)
     return None if size is None else int(size)
@@ -150,7 +160,8 @@ def matching(pattern: str) -> list[Source]:
     """Files at addresses of a pattern, in the order of their names."""
     system, path = _system(pattern)
     with _sentences(pattern):
-        return sorted(_address(pattern, system, name) for name in system.glob(path))
+        entries = system.glob(path, detail=True).values()
+        return sorted(_address(pattern, system, name) for name in _files(entries))
 
 
 @contextmanager
@@ -161,7 +172,10 @@ def opened(source: Source) -> Iterator[BinaryIO]:
             yield file
         return
     system, path = _system(source)
-    with _sentences(source), system.open(path, "rb") as file:
+    with _sentences(source):
+        file = system.open(path, "rb")
+    # What the reader makes of the bytes is not the service's fault.
+    with _sentences(source, through=(ValueError, LookupError, TypeError, MemoryError, UserWarning)), file:
         yield file
 
 
@@ -169,28 +183,74 @@ def opened(source: Source) -> Iterator[BinaryIO]:
 def written(target: Source, *, alone: bool = False) -> Iterator[Path]:
     """A path to write a file to, which takes the place of `target` in one step when the block ends without error.
 
-    `alone` is that of `files.replaced`. What goes to an address is written beside nothing: a store shows a file
-    when it has all of it.
+    `alone` is that of `files.replaced`. What goes to an address is written on this machine first.
     """
     if isinstance(target, Path):
         with replaced(target, alone=alone) as partial:
             yield partial
         return
     with TemporaryDirectory(prefix="pliant-") as passing:
-        yield (partial := Path(passing) / plain_name(target))
+        # A key may be longer than a name can be here; some formats write their file's ending into it.
+        yield (partial := Path(passing) / f"file{ending(target)[:20]}")
         system, path = _system(target)
         with _sentences(target, "written"):
-            system.put_file(str(partial), path)
+            if not _renames(system):
+                # It shows a file when it has all of it.
+                system.put_file(str(partial), path)
+                return
+            hidden = f"{path.rpartition('/')[0]}/.part-{uuid4().hex}"
+            try:
+                system.put_file(str(partial), hidden)
+                system.mv(hidden, path)
+            except BaseException:
+                with suppress(Exception):
+                    system.rm_file(hidden)
+                raise
+
+
+def _renames(system: Any) -> bool:
+    """Whether a file system has a way of its own to give a file another name; to copy it would not be one step."""
+    from fsspec import AbstractFileSystem
+
+    return type(system).mv is not AbstractFileSystem.mv
 
 
 def make_folder(folder: Source) -> None:
-    """A folder that files can be written to; stores without folders need none."""
+    """Make a folder that files can be written to. Stores need none, and their buckets are not ours to make."""
     if isinstance(folder, Path):
         folder.mkdir(parents=True, exist_ok=True)
-        return
-    system, path = _system(folder)
-    with _sentences(folder, "written"):
-        system.makedirs(path, exist_ok=True)
+    elif _protocol(folder) in _STORES:
+        require_folder(folder)
+    else:
+        system, path = _system(folder)
+        with _sentences(folder, "written"):
+            system.makedirs(path, exist_ok=True)
+
+
+def require_folder(folder: Source) -> None:
+    """Refuse a folder that is not there, or whose bucket is not, before any work is done that should end in it."""
+    if _protocol(folder) in _STORES:
+        system, path = _system(str(folder))
+        bucket = path.partition("/")[0]
+        if not bucket:
+            raise ValueError(f"{folder}: an address has a bucket and a name in it: s3://bucket/name.")
+        with _sentences(str(folder)):
+            # A question that the store refuses to answer says more than "no such bucket" would.
+            with suppress(FileNotFoundError):
+                system.info(f"{path}/.pliant")
+            there = bool(system.exists(bucket))
+        if not there:
+            raise ValueError(f"{folder}: there is no bucket {bucket}: make it first, or name another.")
+    elif not is_folder(folder):
+        raise ValueError(f"{folder}: this folder does not exist.")
+
+
+def require_folder_of(file: Source) -> None:
+    """Refuse a file whose folder is not there."""
+    if not isinstance(file, Path):
+        require_folder(parent(file))
+    elif not file.parent.is_dir():
+        raise ValueError(f"{file}: the folder {file.parent} does not exist.")
 
 
 def names_in(folder: Source) -> list[str]:
@@ -199,13 +259,28 @@ def names_in(folder: Source) -> list[str]:
         return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
     system, path = _system(folder)
     with _sentences(folder):
+        try:
+            entries = system.ls(path, detail=True)
+        except FileNotFoundError:
+            return []
+    return sorted(PurePosixPath(name).name for name in _files(entries))
+
+
+def sizes_in(folder: Source) -> dict[str, int]:
+    """Bytes of all files in a folder as they are now, by their names, in order; none if there is no such folder."""
+    if isinstance(folder, Path):
+        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+        return {path.name: path.stat().st_size for path in files}
+    system, path = _system(folder)
+    with _sentences(folder):
         # Others write there as well, and what a file system has listed once it may list again.
         system.invalidate_cache()
         try:
             entries = system.ls(path, detail=True)
         except FileNotFoundError:
-            return []
-    return sorted(PurePosixPath(entry["name"]).name for entry in entries if entry["type"] == "file")
+            return {}
+    names = {PurePosixPath(entry["name"]).name: entry["size"] for entry in entries if entry["type"] == "file"}
+    return dict(sorted(names.items()))
 
 
 def remove(file: Source) -> None:
@@ -231,23 +306,57 @@ def remove_folder(folder: Source) -> None:
 
 def fetched(address: str) -> bytes:
     """All bytes of a file at an address; an archive may unpack to far more than any image or landmark file has."""
-    with opened(address) as file:
-        content = file.read(_MOST + 1)
+    content = _in_one_request(address)
+    if content is None:
+        with opened(address) as file:
+            content = file.read(_MOST + 1)
     if len(content) > _MOST:
         raise ValueError(f"{address}: there are more than {_MOST:,} bytes in this file: copy it to read it.")
     return content
 
 
-def _system(address: str) -> tuple[Any, str]:
-    """The file system that fsspec has for an address, and the path in it."""
+def _files(entries: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The names of files in a listing; an object whose name ends in a slash is how some tools make a folder."""
+    return [entry["name"] for entry in entries if entry["type"] == "file" and not entry["name"].endswith("/")]
+
+
+def _in_one_request(address: str) -> bytes | None:
+    """What `fetched` wants, if it can be had without a look at the file's length: a store would be asked twice."""
+    if _protocol(address) not in _STORES:
+        return None
+    system, path = _system(address)
+    with _sentences(address):
+        try:
+            return bytes(system.cat_file(path, start=0, end=_MOST + 1))
+        except OSError as error:
+            # An empty object has no first byte.
+            if error.errno != errno.EINVAL:
+                raise
+    return None
+
+
+def _protocol(address: Source) -> str:
+    """The protocol of an address without a chain; empty for anything else."""
+    return address.partition("://")[0] if isinstance(address, str) and "::" not in address else ""
+
+
+def _system(address: str, listed: bool = False) -> tuple[Any, str]:
+    """The file system that fsspec has for an address, and the path in it.
+
+    Others write to stores as well. One that is `listed` answers from what `files_in` found, which saves a request
+    for each file of a data set; others always ask.
+    """
     import fsspec
 
     protocol = address.partition("://")[0]
-    if any(link.partition("://")[0] == _REFUSED for link in address.split("::")):
+    links = {link.partition("://")[0] for link in address.split("::")}
+    if _REFUSED in links:
         raise ValueError(f"{address}: {_REFUSED}:// is not read, as such a file can name any other address.")
     try:
-        with _sentences(address):
-            system, path = fsspec.core.url_to_fs(address)
+        with _sentences(address, through=FileNotFoundError):
+            stores = links.intersection(_STORES)
+            options = {link: {"use_listings_cache": listed} for link in stores}
+            system, path = fsspec.core.url_to_fs(address, **options)
     except FileNotFoundError as error:
         raise ValueError(f"{address}: there is no {error.filename or error}.") from None
     except ImportError as error:
@@ -266,11 +375,17 @@ def _address(like: str, system: Any, name: str) -> str:
 
 
 @contextmanager
-def _sentences(address: str, done: str = "read") -> Iterator[None]:
-    """Each service fails with errors of its own; all of them become a sentence with the address."""
+def _sentences(
+    address: str, done: str = "read", through: type[Exception] | tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """Each service fails with errors of its own; all but those `through` become a sentence with the address."""
     try:
         yield
-    except (ImportError, FileNotFoundError):
+    except ImportError:
         raise
     except Exception as error:
+        if isinstance(error, through):
+            raise
+        if isinstance(error, FileNotFoundError) and done == "read":
+            raise FileNotFoundError(errno.ENOENT, "there is no such file or folder", address) from None
         raise OSError(f"{address}: this address cannot be {done} ({error}).") from None

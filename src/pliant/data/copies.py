@@ -34,7 +34,7 @@ def first_of_copies(samples: Sequence[Sample]) -> list[int]:
             first[number] = known[source, "file"]
         else:
             known[source, "file"] = number
-            by_size[_quietly(size_in_bytes, source) or -number].append(number)
+            by_size[_quietly(partial(size_in_bytes, listed=True), source) or -number].append(number)
     for alike in by_size.values():
         if len(alike) > 1:
             for number in alike:

@@ -43,7 +43,7 @@ def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Sour
             image = (
                 join(place, candidate) if trusted and not _is_remote(candidate) else inside(place, candidate)
             )
-            if image is not None and is_file(image):
+            if image is not None and is_file(image, listed=True):
                 return image
     if not name:
         raise ValueError(

@@ -33,11 +33,13 @@ def known_landmarks(source: ImageSource, image: Image) -> Float64:
 def _beside(image: Source, ending: str) -> list[Source]:
     """The landmark files beside an image: `NAME.pts`, or of several objects `NAME.1.pts`, `NAME.2.pts`."""
     files = [
-        file for file in (with_ending(image, ending), with_ending(image, f".1{ending}")) if is_file(file)
+        file
+        for file in (with_ending(image, ending), with_ending(image, f".1{ending}"))
+        if is_file(file, listed=True)
     ]
     for number in count(2):
         file = with_ending(image, f".{number}{ending}")
-        if not is_file(file):
+        if not is_file(file, listed=True):
             return files
         files.append(file)
     raise AssertionError  # Numbers do not end.

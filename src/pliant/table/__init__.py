@@ -4,6 +4,7 @@
 """
 
 from pliant.table.columns import COLUMNS, VERSION, Column, Kind, columns_of
+from pliant.table.joining import join_tables
 from pliant.table.reading import TABLE, read_fits, read_head, rows_of
 from pliant.table.writing import Row, cells_of, object_cells, table_writer, write_table
 
@@ -16,6 +17,7 @@ __all__ = [
     "Row",
     "cells_of",
     "columns_of",
+    "join_tables",
     "object_cells",
     "read_fits",
     "read_head",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pliant.data.addresses import Source, as_source, is_file, is_folder, join, opened
+from pliant.data.addresses import names_in as files_in
 from pliant.data.formats.parquet import names_in
 from pliant.data.names import from_text
 from pliant.table.columns import VERSION
@@ -22,13 +25,14 @@ _ROWS = 512
 """Rows that are in memory at once, where they are read one after the other."""
 
 
-def read_head(path: Path) -> dict[str, Any]:
+def read_head(path: Source) -> dict[str, Any]:
     """What was written about the run of a table; a ValueError if the file is none of ours."""
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
-        head: Any = json.loads((parquet.read_schema(path).metadata or {})[HEAD])
+        with _readable(path) as content:
+            head: Any = json.loads((parquet.read_schema(content).metadata or {})[HEAD])
     except (KeyError, ValueError, pa.ArrowException):
         head = None
     if not isinstance(head, dict):
@@ -36,14 +40,14 @@ def read_head(path: Path) -> dict[str, Any]:
     return head
 
 
-def rows_of(path: Path, columns: Iterable[str] | None = None) -> Iterator[Row]:
+def rows_of(path: Source, columns: Iterable[str] | None = None) -> Iterator[Row]:
     """The rows of a table, a few in memory at a time, with some of the columns or all.
 
     Before there was a column `object`, an image had one, with the number 0.
     """
     from pyarrow import parquet
 
-    with parquet.ParquetFile(path) as file:
+    with _readable(path) as content, parquet.ParquetFile(content) as file:
         there = file.schema_arrow.names
         wanted = list(there if columns is None else columns)
         always = {} if "object" in there or "object" not in wanted else {"object": 0}
@@ -58,7 +62,8 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
     Parameters
     ----------
     path
-        The file, or the folder that the command wrote to. All rows of an experiment's folder are one table.
+        The file, or the folder that the command wrote to, or the address of one (`s3://bucket/fits`). All rows of
+        an experiment's folder are one table.
 
     Returns
     -------
@@ -85,7 +90,7 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
     """
     import pyarrow as pa
 
-    tables = [_table(file) for file in _files(Path(path))]
+    tables = [_table(file) for file in _files(as_source(path))]
     names = {names_in(table.schema.metadata) for table in tables}
     whole = pa.concat_tables(
         [table.replace_schema_metadata(None) for table in tables], promote_options="default"
@@ -99,25 +104,41 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def _files(path: Path) -> list[Path]:
+def _files(path: Source) -> list[Source]:
     """The files that are one table."""
-    if path.is_dir():
-        single = next((path / name for name in (TABLE, TRACK) if (path / name).is_file()), None)
-        files = sorted((path / ROWS).glob("[!.]*.parquet")) if single is None else [single]
+    if is_folder(path):
+        files = [file for name in (TABLE, TRACK) if is_file(file := join(path, name))][:1]
+        rows = join(path, ROWS)
+        files = files or [
+            join(rows, name)
+            for name in files_in(rows)
+            if name.endswith(".parquet") and not name.startswith(".")
+        ]
     else:
-        files = [path] if path.is_file() else []
+        files = [path] if is_file(path) else []
     if not files:
         raise ValueError(f"{path}: there is no such table of fits.")
     return files
 
 
-def _table(path: Path) -> Any:
+@contextmanager
+def _readable(path: Source) -> Iterator[Any]:
+    """What pyarrow reads a file from: its path, which it maps, or the bytes at an address."""
+    if isinstance(path, Path):
+        yield path
+        return
+    with opened(path) as content:
+        yield content
+
+
+def _table(path: Source) -> Any:
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         # Alone: pyarrow would take parts of the path for columns.
-        table = parquet.ParquetFile(path).read()
+        with _readable(path) as content, parquet.ParquetFile(content) as file:
+            table = file.read()
     except pa.ArrowException:
         table = pa.table({})
     version = (table.schema.metadata or {}).get(NUMBER, b"1")

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pliant.data.addresses import Source, written
 from pliant.data.annotation import Size
 from pliant.data.formats.parquet import names_metadata
 from pliant.data.names import readable, to_text
-from pliant.files import replaced
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.table.columns import VERSION, Kind, schema_of
@@ -78,7 +77,7 @@ def _spread(result: FitResult) -> list[float] | None:
 
 
 def write_table(
-    path: Path, rows: Iterable[Row], head: Mapping[str, Any], names: Sequence[str] = (), kind: Kind = "fits"
+    path: Source, rows: Iterable[Row], head: Mapping[str, Any], names: Sequence[str] = (), kind: Kind = "fits"
 ) -> None:
     """Write rows to a Parquet file; `head` is about the run, and `names` are those of the landmarks."""
     with table_writer(path, head, names, kind) as write:
@@ -88,7 +87,7 @@ def write_table(
 
 @contextmanager
 def table_writer(
-    path: Path,
+    path: Source,
     head: Mapping[str, Any],
     names: Sequence[str] = (),
     kind: Kind = "fits",
@@ -122,7 +121,7 @@ def table_writer(
 
     # Its name is hidden until it is whole: readers of a folder leave such names out.
     with (
-        replaced(path, alone=True) as partial,
+        written(path, alone=True) as partial,
         parquet.ParquetWriter(partial, schema, compression="zstd") as writer,
     ):
         try:

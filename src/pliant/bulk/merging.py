@@ -1,0 +1,157 @@
+"""One table of the parts of a run, in the order of the images, each exactly once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pliant.bulk.files import Earlier, differences, files_of_rows
+from pliant.bulk.finishing import move_image_files, remove_stale, write_others
+from pliant.bulk.parts import FOLDER, Marker, Plan, content_of, markers_in, read_plan, undo
+from pliant.bulk.rows import is_head
+from pliant.data.addresses import Source, is_file, join, make_folder, remove_folder, written
+from pliant.shards import Shard
+from pliant.table import TABLE, join_tables, read_head, rows_of
+
+_NAMED = 8
+"""Parts or shards that a sentence names at the most."""
+
+Found = Mapping[int, tuple[Source, Marker]]
+"""The folders of parts, and the markers there, by the numbers of the parts."""
+
+
+class PartsMissing(ValueError):
+    """Parts of a run are not there: a sentence says which, and what to do."""
+
+
+def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
+    """Make the table of a run whose parts are in one folder or several, and what is made from the table.
+
+    Parameters
+    ----------
+    folders
+        Those that `pliant fit` wrote to, by shards or by a cluster, in any order.
+    output
+        Where the table goes; it may be one of them. When all is there, the parts are removed.
+
+    Returns
+    -------
+    list of str
+        What a person should know, as sentences: that parts were there twice, for example.
+
+    Raises
+    ------
+    PartsMissing
+        If parts are missing or damaged. A damaged part no longer counts as done: whoever goes on with the run fits
+        it again.
+
+    """
+    plan, found, said = _gathered(folders)
+    missing = [number for number in range(plan.parts) if number not in found]
+    if missing:
+        raise PartsMissing(_missing(plan, found, missing, "missing"))
+    earlier = _earlier(output, plan, folders)
+    make_folder(output)
+    with written(join(output, TABLE), alone=True) as partial:
+        join_tables(partial, _contents(plan, found), plan.head)
+        # The table of the last run, which says what is to go, stays until nothing of it is left to do.
+        remove_stale(partial, output, plan.head, earlier)
+        for folder in folders:
+            parts = join(folder, FOLDER)
+            if isinstance(parts, Path) and isinstance(output, Path):
+                move_image_files(parts, output)
+    write_others(output, plan.head, plan.landmarks, plan.names)
+    for folder in folders:
+        remove_folder(join(folder, FOLDER))
+    return said
+
+
+def plan_in(folder: Source) -> Plan:
+    """The plan of the run whose parts are in a folder that was fitted to."""
+    plan = read_plan(join(folder, FOLDER))
+    if plan is None:
+        there = "its table is there already" if is_file(join(folder, TABLE)) else "nothing was fitted there"
+        raise ValueError(f"{folder}: there are no parts to merge: {there}.")
+    return plan
+
+
+def _gathered(folders: Sequence[Source]) -> tuple[Plan, Found, list[str]]:
+    """The plan that all folders share, and where each part is; a part that is there twice is taken once."""
+    plan: Plan | None = None
+    found: dict[int, tuple[Source, Marker]] = {}
+    said: list[str] = []
+    for folder in folders:
+        parts = join(folder, FOLDER)
+        own = plan_in(folder)
+        plan = own if plan is None else plan
+        if own.digest != plan.digest:
+            changed = differences(plan.head["settings"], own.head["settings"])
+            raise ValueError(
+                f"{folder} has parts of another run than {folders[0]}: {'; '.join(changed)}. Merge the shards of "
+                "one run."
+            )
+        markers = markers_in(parts, own)
+        twice = sorted(markers.keys() & found.keys())
+        if twice:
+            first = found[twice[0]][0]
+            said.append(f"{_named('part', twice)} in {parts} and elsewhere: taken from {first}")
+        found = {**{number: (parts, marker) for number, marker in markers.items()}, **found}
+    if plan is None:
+        raise ValueError("name at least one folder to merge.")
+    return plan, found, said
+
+
+def _contents(plan: Plan, found: Found) -> Iterator[bytes]:
+    """The files of all parts in order; if some are damaged, all of these are named, and count no longer."""
+    damaged = []
+    for number in range(plan.parts):
+        folder, marker = found[number]
+        content = content_of(folder, marker)
+        if content is None:
+            damaged.append(number)
+            undo(folder, [number])
+        elif not damaged:
+            yield content
+    if damaged:
+        raise PartsMissing(_missing(plan, found, damaged, "damaged"))
+
+
+def _missing(plan: Plan, found: Found, missing: Sequence[int], how: str) -> str:
+    """Which parts are not there, by the shards that they are of, if shards made the others."""
+    shards = {marker.shard for _, marker in found.values()}
+    counts = {Shard.parse(text).count for text in shards if text}
+    if len(counts) == 1 and "" not in shards:
+        count = counts.pop()
+        of_shards = sorted({number % count for number in missing})
+        which = ", ".join(str(Shard(one + 1, count)) for one in of_shards[:_NAMED])
+        more = " and others" if len(of_shards) > _NAMED else ""
+        one = len(of_shards) == 1
+        return (
+            f"{len(missing)} of {plan.parts} parts are {how}: those of the {'shard' if one else 'shards'} "
+            f"{which}{more}. Run {'it' if one else 'them'} again, which fits what is missing, and then merge."
+        )
+    return (
+        f"{_named('part', missing)} of {plan.parts} {'is' if len(missing) == 1 else 'are'} {how}: give the command "
+        "that fits them again, with resume=True, which fits what is missing."
+    )
+
+
+def _named(what: str, numbers: Sequence[int]) -> str:
+    if len(numbers) == 1:
+        return f"{what} {numbers[0]}"
+    more = " and others" if len(numbers) > _NAMED else ""
+    return f"{len(numbers)} {what}s ({', '.join(map(str, numbers[:_NAMED]))}{more})"
+
+
+def _earlier(output: Source, plan: Plan, folders: Sequence[Source]) -> Earlier:
+    """What a run left at the output that has finished. Whether it may be replaced was asked when this one began."""
+    table = join(output, TABLE)
+    if not is_file(table):
+        return Earlier()
+    head = read_head(table)
+    if not is_head(head):
+        raise ValueError(f"{table}: this is not a table of fits that pliant wrote.")
+    if output not in folders and head["settings"] != plan.head["settings"]:
+        raise ValueError(f"{output} has the fits of another run: merge into another folder.")
+    rows = rows_of(table, ["image", "object", "status"])
+    return Earlier(finished=head, written=frozenset(files_of_rows(output, head, rows)))

@@ -1,0 +1,49 @@
+"""`pliant merge`: one table of what shards have fitted."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, say_settings
+from pliant.cli.outcomes import outcome_of_merged, say_outcome
+from pliant.terminal import say
+
+
+def merge(
+    context: typer.Context,
+    folders: Annotated[
+        list[str], typer.Argument(help="What the shards wrote to: one folder that they shared, or several.")
+    ],
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="The folder to write to; the first one if not given."),
+    ] = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
+) -> None:
+    """Join what shards of a run have done.
+
+    The shards of `pliant fit` may have run in any order, and more than once: each image is in the table once. If a
+    shard is missing or something is damaged, that is said, and nothing is written. When the table is there, the
+    parts are removed.
+    """
+    import time
+
+    from pliant.bulk.merging import merge_parts, plan_in
+    from pliant.data.addresses import as_source
+
+    if verbose and not (quiet or as_json):
+        say_settings(context)
+    sources = [as_source(folder) for folder in folders]
+    target = sources[0] if output is None else as_source(output)
+    begin = time.perf_counter()
+    plan = plan_in(sources[0])
+    for sentence in merge_parts(sources, target):
+        if not quiet:
+            say(sentence, error=True, colour="yellow")
+    done = outcome_of_merged(target, plan.head, plan.images, time.perf_counter() - begin)
+    say_outcome(done, quiet, as_json)
