@@ -310,8 +310,8 @@ class TestMerging:
     def test_a_folder_without_an_experiment_is_a_sentence(self, three, tmp_path):
         with pytest.raises(ValueError, match="there is no experiment here"):
             merge_experiments([tmp_path])
-        with pytest.raises(ValueError, match="say where the shards are to be merged: output=FOLDER"):
-            merge_experiments([three / "shard1", three / "shard2"])
+        with pytest.raises(ValueError, match="output=s3://bucket/all: experiments are written to folders"):
+            merge_experiments([three / "shard1"], "s3://bucket/all")
 
 
 class TestCrews:
@@ -426,6 +426,22 @@ class TestCommand:
         assert "--shard 4/3: there is no shard 4 of 3" in said.err
         said = command("experiment", "report", "--shard", "1/3", code=1)
         assert "it takes no --train, --test, --settings or --shard" in said.err.replace("\n", " ")
+
+    def test_a_merge_draws_the_report_or_says_what_is_missing(self, command, three, tmp_path):
+        parts = [three / f"shard{k}" for k in (1, 2, 3)]
+        said = command("merge", *parts[:2], "-o", tmp_path / "all", code=3)
+        assert "algorithms, shard 3/3 was not run: ssd-asy-gn-sch, start 0 is missing." in said.err
+        assert not (tmp_path / "all" / "report.html").exists()
+        said = command("merge", parts[2], "-o", tmp_path / "all")
+        assert "4 units of algorithms; 1 copied" in said.out.replace("\n", " ")
+        assert (tmp_path / "all" / "report.html").is_file()
+        again = command("merge", tmp_path / "all", "--json")
+        assert json.loads(again.out)["unfinished"] == []
+
+    def test_a_cluster_and_a_shard_are_not_for_the_same_queue(self, command, face_folders, tmp_path):
+        options = self.options(face_folders, tmp_path / "s")
+        said = command("experiment", *options, "--shard", "1/3", "--cluster", "local:2", code=1)
+        assert "--shard 1/3 is for queues without Dask" in said.err
 
 
 def test_units_are_called_by_trial_and_start():

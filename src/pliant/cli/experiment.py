@@ -13,22 +13,27 @@ from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import (
     AsJson,
+    Cluster,
     DryRun,
     From,
     Images,
     Jobs,
     Quiet,
+    SchedulerFile,
+    Shard,
     Verbose,
+    crew_for,
     say_settings,
     warnings_said,
 )
-from pliant.shards import Shard
 from pliant.terminal import say
 
 if TYPE_CHECKING:
-    from pliant.crew import Crew
+    from pliant.crew import Jobs as CrewJobs
+    from pliant.data.addresses import Source
     from pliant.experiments.conduct import Conducted, Drawn
     from pliant.experiments.settings import Settings
+    from pliant.shards import Shard as Share
 
 
 class ManyFolders(TyperCommand):
@@ -105,14 +110,9 @@ def experiment(
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
-    shard: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I/N",
-            help="Do one of N shards, and draw no report: 3/16 is the third of sixteen. They run anywhere, at any "
-            "time and in any order, with one output folder or one each; pliant merge puts them together.",
-        ),
-    ] = None,
+    shard: Shard = None,
+    cluster: Cluster = None,
+    scheduler_file: SchedulerFile = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -126,7 +126,11 @@ def experiment(
     report again. The same seed gives the same rows, on one machine or in shards on many.
     """
     from pliant.experiments.conduct import chosen, draw, read_others, read_reference
+    from pliant.shards import Shard as Share
 
+    share = None if shard is None else Share.parse(shard)
+    if share is not None and (cluster or scheduler_file):
+        raise ValueError(f"shard={share} is for queues without Dask: give it, or a cluster.")
     silent = quiet or as_json
     if verbose and not silent:
         say_settings(context)
@@ -138,22 +142,22 @@ def experiment(
     given = {**sets, "points": points, "noise": noise, "starts": starts, "seed": seed}
     given = {key: value for key, value in given.items() if value is not None and value != []}
     if name == "report":
-        if settings or shard or given.keys() & sets.keys():
+        if settings or share or given.keys() & sets.keys():
             raise ValueError(
                 "report draws what is in the output folder: it takes no --train, --test, --settings or --shard, "
                 "nor what is about these."
             )
     else:
-        own = None if shard is None else Shard.parse(shard)
         wanted = chosen(name, settings, given, quick)
         if dry_run:
-            _say_what(wanted, own, as_json)
+            _say_what(wanted, share, as_json)
             return
         if not silent:
             announce_compiling()
-        done = _conduct(output, wanted, jobs, own, skip_invalid, silent)
-        if own is not None:
-            _say_shard(output, own, done, quiet, as_json)
+        with crew_for(cluster, scheduler_file, jobs) as crew:
+            done = _conduct(output, wanted, crew, share, skip_invalid, silent)
+        if share is not None:
+            _say_shard(output, share, done, quiet, as_json)
             return
     _say_drawn(draw(output, reference, others), quiet, as_json)
 
@@ -161,8 +165,8 @@ def experiment(
 def _conduct(
     output: Path,
     wanted: Mapping[str, Settings],
-    jobs: int | Crew | None,
-    shard: Shard | None,
+    jobs: CrewJobs,
+    share: Share | None,
     skip_invalid: bool,
     quiet: bool,
 ) -> dict[str, Conducted]:
@@ -173,31 +177,26 @@ def _conduct(
             output,
             wanted,
             jobs=jobs,
-            shard=shard,
+            shard=share,
             skip_invalid=skip_invalid,
             progress=False if quiet else None,
         )
 
 
-def _say_shard(output: Path, shard: Shard, done: Mapping[str, Conducted], quiet: bool, as_json: bool) -> None:
+def _say_shard(output: Path, share: Share, done: Mapping[str, Conducted], quiet: bool, as_json: bool) -> None:
     import json
 
     if as_json:
         units = {name: {"units": one.units, "fitted": one.fitted} for name, one in done.items()}
-        say(json.dumps({"shard": str(shard), "output": str(output), "experiments": units}, indent=2))
+        say(json.dumps({"shard": str(share), "output": str(output), "experiments": units}, indent=2))
     elif not quiet:
         for name, one in done.items():
-            say(f"{name}, shard {shard}: {one.units} units are done, {one.fitted} of them now")
-        say(f"when all {shard.count} shards are done: pliant merge {output}")
+            say(f"{name}, shard {share}: {one.units} units are done, {one.fitted} of them now")
+        say(f"when all {share.count} shards are done: pliant merge {output}")
 
 
-def merge(
-    folders: Sequence[Path],
-    output: Path | None,
-    quiet: bool = False,
-    as_json: bool = False,
-    reference: Path | None = None,
-    others: Path | None = None,
+def merge_shards(
+    folders: Sequence[Source], output: Source | None, quiet: bool = False, as_json: bool = False
 ) -> None:
     """Put shards of experiments together, draw what is complete, and say what is not."""
     from pliant.experiments.conduct import Drawn, draw
@@ -214,7 +213,7 @@ def merge(
         say(sentence, colour="yellow", error=True)
     drawn = Drawn([], [], list(merged.experiments))
     if not merged.damaged and len(merged.unfinished) < len(merged.experiments):
-        drawn = draw(merged.output, reference, others)
+        drawn = draw(merged.output)
     _say_drawn(drawn, quiet, as_json)
 
 
@@ -241,7 +240,7 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _say_what(wanted: Mapping[str, Settings], shard: Shard | None, as_json: bool) -> None:
+def _say_what(wanted: Mapping[str, Settings], share: Share | None, as_json: bool) -> None:
     import json
 
     from pliant.experiments.conduct import EXPERIMENTS
@@ -250,16 +249,16 @@ def _say_what(wanted: Mapping[str, Settings], shard: Shard | None, as_json: bool
     plans: dict[str, dict[str, int | str]] = {}
     for name, settings in wanted.items():
         trials = EXPERIMENTS[name].plan(settings)
-        if shard is not None:
+        if share is not None:
             # Trials have no names before their images are read: their numbers will do.
-            own = own_units(units_of([(trial, str(k)) for k, trial in enumerate(trials)]), shard)
+            own = own_units(units_of([(trial, str(k)) for k, trial in enumerate(trials)]), share)
             trials = [unit.trial for unit in own]
         models = len({model_of(trial) for trial in trials})
         plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
         some = "model" if models == 1 else "models"
         what = f"trials of {models} {some}, {settings.starts} starts an image"
-        if shard is not None:
-            plans[name] = {"shard": str(shard), "units": len(trials), "models": models}
+        if share is not None:
+            plans[name] = {"shard": str(share), "units": len(trials), "models": models}
             what = f"units of {models} {some}, each a trial from one start"
         if not as_json:
             say(f"{name}: would fit {len(trials)} {what}")

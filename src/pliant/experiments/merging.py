@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pliant.crew import Threads
+from pliant.data.addresses import Source
 from pliant.data.validation import SamplesLeftOut
 from pliant.experiments import pictures
 from pliant.experiments.conduct import EXPERIMENTS
 from pliant.experiments.plans import (
     Plan,
     difference,
+    is_experiment,
     note_shard,
     noted_shards,
     plan_of,
@@ -56,13 +58,8 @@ class Merged:
         return not self.missing and not self.damaged
 
 
-def is_experiment(folder: Path) -> bool:
-    """Whether `pliant experiment` wrote to a folder."""
-    return any(plan_of(folder, name).is_file() for name in EXPERIMENTS)
-
-
 def merge_experiments(
-    folders: Sequence[Path], output: Path | None = None, *, progress: bool | None = None
+    folders: Sequence[Source], output: Source | None = None, *, progress: bool | None = None
 ) -> Merged:
     """Collect what shards wrote in one folder, from which `draw` makes the report.
 
@@ -71,8 +68,7 @@ def merge_experiments(
     folders
         Where the shards wrote: one folder that they share, or several.
     output
-        Where everything is to be; it may be one of the folders, and is, if there is only one. What is there already
-        stays.
+        Where everything is to be, the first folder if not given. What is there already stays.
     progress
         Show a bar while images are read for pictures; if None, on a terminal.
 
@@ -87,15 +83,16 @@ def merge_experiments(
         If folders are of different experiments, or of one with different settings.
 
     """
-    if output is None:
-        if len(folders) != 1:
-            raise ValueError("say where the shards are to be merged: output=FOLDER.")
-        output = folders[0]
+    places = []
     for folder in folders:
-        if not is_experiment(folder):
+        if not isinstance(folder, Path) or not is_experiment(folder):
             raise ValueError(f"{folder}: there is no experiment here: none of its files is a plan.")
+        places.append(folder)
+    output = places[0] if output is None else output
+    if not isinstance(output, Path):
+        raise ValueError(f"output={output}: experiments are written to folders, not to addresses.")
     known = [output] if is_experiment(output) else []
-    sources = list({real_path(folder): folder for folder in (*folders, *known)}.values())
+    sources = list({real_path(folder): folder for folder in (*places, *known)}.values())
     # What is there already is taken first.
     sources.sort(key=lambda folder: folder != output)
     plans = _plans(sources)

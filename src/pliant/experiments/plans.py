@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from pliant.data.addresses import Source
 from pliant.experiments.settings import Settings
 from pliant.experiments.trial import Trial, trial_from
 from pliant.experiments.units import Named, Unit, units_of
@@ -46,6 +47,19 @@ class Plan:
 def plan_of(folder: Path, name: str) -> Path:
     """The file that says what an experiment consists of."""
     return folder / f"{name}.json"
+
+
+def is_experiment(folder: Source) -> bool:
+    """Whether `pliant experiment` wrote to a folder; it does not write to addresses."""
+    return isinstance(folder, Path) and any(map(_is_plan, folder.glob("*.json")))
+
+
+def _is_plan(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and {"settings", "trials"} <= content.keys()
 
 
 def make_plan(name: str, settings: Settings, named: Named, pictures: Sequence[Mapping[str, str]]) -> Plan:
