@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pliant.data.images import read_image
     from pliant.data.loading import load_dataset
     from pliant.data.validation import InvalidDataset
+    from pliant.distributed import ClusterLost, connect
     from pliant.evaluation import evaluate
     from pliant.experts.sightings import Sightings
     from pliant.fitting.algorithm import Algorithm, catalogue
@@ -75,6 +76,10 @@ _NAMES = {
     "pliant.data.images": ("read_image",),
     "pliant.data.loading": ("load_dataset",),
     "pliant.data.validation": ("InvalidDataset",),
+    "pliant.distributed": (
+        "ClusterLost",
+        "connect",
+    ),
     "pliant.evaluation": ("evaluate",),
     "pliant.experts.sightings": ("Sightings",),
     "pliant.fitting.algorithm": (
@@ -153,6 +158,7 @@ __all__ = [
     "Asymmetric",
     "Bidirectional",
     "CascadedRegression",
+    "ClusterLost",
     "Dataset",
     "Dense",
     "Evaluating",
@@ -181,6 +187,7 @@ __all__ = [
     "__version__",
     "calibrate",
     "catalogue",
+    "connect",
     "dataset_from_arrays",
     "evaluate",
     "find_starts",

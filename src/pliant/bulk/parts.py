@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pliant.bulk.files import Task, names_of
-from pliant.data.addresses import Source, fetched, join, make_folder, remove, sizes_in, written
+from pliant.data.addresses import Source, fetched, join, make_folder, remove, size_in_bytes, sizes_in, written
 from pliant.table import Row, write_table
 
 FOLDER = "fits.parts"
@@ -144,6 +144,17 @@ def read_marker(folder: Source, name: str) -> Marker | None:
     except (ValueError, TypeError, OSError):
         return None
     return marker if marker_name(marker.part) == name else None
+
+
+def committed(folder: Source, part: int, plan: Plan) -> Marker | None:
+    """The marker of one part, if that is done by now."""
+    marker = read_marker(folder, marker_name(part))
+    if marker is None or marker.plan != plan.digest:
+        return None
+    try:
+        return marker if size_in_bytes(join(folder, marker.file)) == marker.size else None
+    except OSError:
+        return None
 
 
 def marker_name(part: int) -> str:

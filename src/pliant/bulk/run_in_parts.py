@@ -31,11 +31,10 @@ from pliant.bulk.parts import (
     Part,
     Plan,
     commit,
-    marker_name,
+    committed,
     markers_in,
     parts_of,
     plan_of,
-    read_marker,
     read_plan,
     write_plan,
 )
@@ -181,7 +180,7 @@ def fit_parts(parts: Iterable[Part], job: Job, *, threads: int) -> Iterator[Mark
         # The threads of a worker share one fitter, and what it prepares is large.
         fitter = job.manner.fitter.alike(jobs=threads)
     manner = replace(job.manner, fitter=fitter)
-    found = [(part, _known_by_now(part, job)) for part in parts]
+    found = [(part, committed(job.folder, part.number, job.plan)) for part in parts]
     todo = [part for part, marker in found if marker is None]
     images = [image for part in todo for image in part.images]
     files = [file for part in todo for file in part.files]
@@ -207,11 +206,6 @@ def fit_parts(parts: Iterable[Part], job: Job, *, threads: int) -> Iterator[Mark
             ) from error
         finally:
             rows.close()
-
-
-def _known_by_now(part: Part, job: Job) -> Marker | None:
-    marker = read_marker(job.folder, marker_name(part.number))
-    return marker if marker is not None and marker.plan == job.plan.digest else None
 
 
 def _send_files(place: Path, part: Part, rows: Sequence[Sequence[Row]], job: Job) -> None:

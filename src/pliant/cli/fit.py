@@ -26,7 +26,7 @@ from pliant.cli.options import (
     Shard,
     Verbose,
     checked_labels,
-    crew_for,
+    crew_told,
     warnings_said,
     with_settings,
 )
@@ -171,7 +171,7 @@ def fit(
     if alone and not is_begun(target):
         before = _fit_alone(prepared, asked)
     else:
-        before = _fit_in_parts(prepared, asked, share, partial(crew_for, cluster, scheduler_file, jobs))
+        before = _fit_in_parts(prepared, asked, share, partial(crew_told, jobs, cluster, scheduler_file))
     if before is not None:
         task, seconds = prepared.task, time.perf_counter() - begin
         done = Done(task.table, len(task.images), before, seconds, task.written, task.flag_below)
@@ -224,7 +224,7 @@ def _fit_in_parts(
     prepared: Prepared,
     asked: _Asked,
     share: Share | None,
-    crew_for: Callable[[], AbstractContextManager[CrewJobs]],
+    crew_told: Callable[[], AbstractContextManager[CrewJobs]],
 ) -> int | None:
     """Fit in parts, on a cluster or as a shard; how many images were done before, or None if all is said."""
     from pliant import bulk
@@ -243,7 +243,7 @@ def _fit_in_parts(
     if asked.dry_run:
         _say_plan(prepared, begun.earlier, images, before, asked)
         return None
-    with crew_for() as crew, Progress(False if asked.silent else None) as bar:
+    with crew_told() as crew, Progress(False if asked.silent else None) as bar:
         _say_settings(prepared, asked, bar)
         advance = bar.start("fitting images", images, before, sum(marker.failed for marker in done))
 

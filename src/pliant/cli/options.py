@@ -18,11 +18,22 @@ from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
 if TYPE_CHECKING:
-    from pliant.crew import Jobs as CrewJobs
+    from pliant.crew import Crew
     from pliant.data.addresses import Source
     from pliant.model import Model
 
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        help="Work on a Dask cluster: the address of its scheduler (tcp://host:8786), or local:N for N processes "
+        "on this machine.",
+        metavar="ADDRESS",
+    ),
+]
+SchedulerFile = Annotated[
+    Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
+]
 Seed = Annotated[int, typer.Option("--seed", help="Another seed draws other numbers.", min=0)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings, and every step.")]
@@ -37,16 +48,6 @@ Shard = Annotated[
         "`pliant merge` joins what the shards did.",
         metavar="I/N",
     ),
-]
-Cluster = Annotated[
-    str | None,
-    typer.Option(
-        help="Work on a Dask cluster: its scheduler, such as tcp://host:8786, or local:N for N processes here.",
-        metavar="ADDRESS",
-    ),
-]
-SchedulerFile = Annotated[
-    Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
 ]
 
 ModelFile = Annotated[
@@ -76,22 +77,6 @@ DrawLabels = Annotated[
     Labels | None,
     typer.Option("--draw-labels", help="Draw, with the numbers (from 0) or the names beside the landmarks."),
 ]
-
-
-@contextmanager
-def crew_for(cluster: str | None, scheduler_file: Path | None, jobs: int | None) -> Iterator[CrewJobs]:
-    """Whoever works for a command: a cluster, if one was named, or else the threads of this process."""
-    if cluster and scheduler_file:
-        raise ValueError("cluster=ADDRESS and scheduler_file=FILE both name a cluster: give one of them.")
-    if not cluster and not scheduler_file:
-        yield jobs
-        return
-    if jobs is not None:
-        raise ValueError(f"jobs={jobs} is about threads here: the cluster has its own. Leave it out.")
-    from pliant.distributed import connect
-
-    with connect(cluster or scheduler_file) as crew:
-        yield crew
 
 
 def labels_of(labels: Labels | None, model: Model, file: Source) -> Sequence[str]:
@@ -275,6 +260,24 @@ def warnings_said() -> Iterator[None]:
         yield
     for warning in said:
         say(told(warning.message), colour="yellow", error=True)
+
+
+@contextmanager
+def crew_told(
+    jobs: int | None, cluster: str | None, scheduler_file: Path | None
+) -> Iterator[int | Crew | None]:
+    """Who is to do the work: the cluster that was named until the block is done, or threads of this process."""
+    if cluster is None and scheduler_file is None:
+        yield jobs
+        return
+    if cluster is not None and scheduler_file is not None:
+        raise ValueError("--cluster and --scheduler-file both say where the cluster is: give one of them.")
+    if jobs is not None:
+        raise ValueError("--jobs is for threads of this process: with a cluster, its workers have theirs.")
+    from pliant.distributed import connect
+
+    with connect(cluster if scheduler_file is None else scheduler_file) as crew:
+        yield crew
 
 
 def check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:

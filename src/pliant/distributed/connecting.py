@@ -1,0 +1,154 @@
+"""Reaching a cluster, wherever it is."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pliant.crew import Crew
+from pliant.distributed.faults import ClusterLost, no_dask, other_versions, unreachable
+
+if TYPE_CHECKING:
+    from pliant.distributed.link import Link
+
+_FORMS = "'tcp://host:8786', 'tls://host:8786', 'local:4', a Path to a scheduler file, or a dask.distributed.Client"
+
+_VERSIONS = (
+    "(__import__('platform').python_version_tuple()[:2], "
+    "__import__('importlib.metadata').metadata.version('numpy'), __import__('pliant').__version__)"
+)
+"""For workers to evaluate: a function of ours could not be sent to one that has no pliant."""
+
+
+@contextmanager
+def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew]:
+    """The workers of a Dask cluster, to be given as `jobs`.
+
+    Parameters
+    ----------
+    where
+        The address of a scheduler (`tcp://host:8786`, `tls://host:8786`), `local:N` for N processes on this
+        machine, the Path of a scheduler file, a `dask.distributed.Client`, or a cluster that Dask starts, such as
+        `dask_jobqueue.SLURMCluster`.
+    patience
+        Seconds to wait for the scheduler, and for workers while there are none.
+
+    Yields
+    ------
+    Crew
+        It is closed with what was started for it; a client or cluster that was given stays.
+
+    Raises
+    ------
+    ClusterLost
+        If nothing answers, there are no workers, or the cluster is lost at work.
+    ValueError
+        If workers have other versions of Python, NumPy or pliant.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> with pliant.connect("local:2") as cluster:
+    ...     model = pliant.train(pliant.synthetic.faces(20), size=40, jobs=cluster)  # doctest: +SKIP
+
+    """
+    processes = _processes(where)
+    try:
+        import distributed
+    except ImportError:
+        raise no_dask() from None
+    from pliant.distributed.dask_crew import DaskCrew
+    from pliant.distributed.link import Link
+
+    with ExitStack() as stack:
+        client: Any
+        if isinstance(where, distributed.Client):
+            client = where
+        else:
+            stack.enter_context(_quiet())
+            if processes:
+                from pliant.distributed.local import local_cluster
+
+                where = stack.enter_context(local_cluster(processes))
+            client = stack.enter_context(_client(where, patience))
+        if client.asynchronous:
+            raise ValueError(
+                "the client of Dask is asynchronous: pliant needs one made without asynchronous=True."
+            )
+        link = Link(client, client.scheduler.address, patience)
+        link.await_workers()
+        _check_versions(link)
+        yield DaskCrew(link)
+
+
+def _processes(where: Any) -> int:
+    """How many processes are to be started, if any."""
+    if isinstance(where, Path) or hasattr(where, "scheduler_info"):
+        return 0
+    if not isinstance(where, str):
+        raise ValueError(f"{where!r} is no cluster: give {_FORMS}.")
+    kind, _, rest = where.partition(":")
+    if kind == "local" and rest.isdecimal() and int(rest) >= 1:
+        return int(rest)
+    if kind in ("tcp", "tls") and rest.startswith("//") and len(rest) > 2:
+        return 0
+    raise ValueError(f"'{where}' is no cluster: give {_FORMS}.")
+
+
+@contextmanager
+def _client(where: Any, patience: float) -> Iterator[Any]:
+    """A client that is closed in the end, though not the cluster that it is of."""
+    import distributed
+
+    dask: Any = distributed
+    if isinstance(where, Path) and not where.is_file():
+        raise ValueError(f"{where}: this file does not exist. A scheduler writes it with --scheduler-file.")
+    place = {"scheduler_file": str(where)} if isinstance(where, Path) else {"address": where}
+    try:
+        client = dask.Client(**place, timeout=patience, set_as_default=False)
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(where, Path) and not isinstance(error, OSError):
+            raise ValueError(f"{where}: this is no scheduler file of Dask.") from None
+        raise unreachable(getattr(where, "scheduler_address", str(where)), patience) from None
+    try:
+        yield client
+    finally:
+        client.close(timeout=2)
+
+
+def _check_versions(link: Link) -> None:
+    """Workers that have no pliant, or another, are named."""
+    ours = eval(_VERSIONS)
+    found = link.ask(link.client.run(eval, _VERSIONS, on_error="return", asynchronous=True))
+    for worker, theirs in sorted(found.items()):
+        if isinstance(theirs, ImportError):
+            raise ValueError(
+                f"the worker {worker} has no pliant: {theirs}. Install pliant where workers run."
+            )
+        if isinstance(theirs, BaseException):
+            raise ClusterLost(f"the worker {worker} does not say which pliant it has: {theirs}.")
+        if theirs != ours:
+            raise other_versions(worker, _spelt(theirs), _spelt(ours))
+
+
+def _spelt(versions: tuple[tuple[str, str], str, str]) -> str:
+    python, numpy, pliant = versions
+    return f"Python {'.'.join(python)}, NumPy {numpy} and pliant {pliant}"
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Dask tells its log of each worker that comes and goes; what matters to the user is raised."""
+    # Dask gives several of its loggers a level of their own.
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    before = [(log, log.level) for log in map(logging.getLogger, [*names, "tornado.application", "asyncio"])]
+    try:
+        for log, _ in before:
+            log.setLevel(logging.CRITICAL)
+        yield
+    finally:
+        for log, level in before:
+            log.setLevel(level)

@@ -1,0 +1,48 @@
+"""What workers run. Each task pins the threads first, so that workers that come later are pinned too."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+from pliant.distributed.faults import other_versions
+from pliant.distributed.pinning import pin
+from pliant.version import __version__
+
+
+def do_part(release: str, work: bytes, part: bytes, *shared: Any) -> Any:
+    """The result of one part."""
+    _prepare(release, 1)
+    function = pickle.loads(work)
+    # All of the generator is run: what stands behind its last yield may close files.
+    results = list(function([pickle.loads(part)], *shared, threads=1))
+    if len(results) != 1:
+        raise ValueError(f"{function.__name__} gave {len(results)} results for one part.")
+    return results[0]
+
+
+def do_merge(release: str, merge: bytes, first: Any, second: Any) -> Any:
+    _prepare(release, 1)
+    return pickle.loads(merge)(first, second)
+
+
+def do_alone(release: str, work: bytes, arguments: bytes) -> Any:
+    """What is not shared out has all threads of the worker."""
+    from distributed import get_worker
+
+    threads = int(get_worker().state.nthreads)
+    _prepare(release, threads)
+    try:
+        function: Callable[..., Any] = pickle.loads(work)
+        return function(*pickle.loads(arguments), threads=threads)
+    finally:
+        pin(1)
+
+
+def _prepare(release: str, threads: int) -> None:
+    if release != __version__:
+        from distributed import get_worker
+
+        raise other_versions(get_worker().address, f"pliant {__version__}", f"pliant {release}")
+    pin(threads)
