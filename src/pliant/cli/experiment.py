@@ -22,7 +22,7 @@ from pliant.cli.options import (
     SchedulerFile,
     Shard,
     Verbose,
-    crew_for,
+    crew_told,
     say_settings,
     warnings_said,
 )
@@ -154,7 +154,7 @@ def experiment(
             return
         if not silent:
             announce_compiling()
-        with crew_for(cluster, scheduler_file, jobs) as crew:
+        with crew_told(jobs, cluster, scheduler_file) as crew:
             done = _conduct(output, wanted, crew, share, skip_invalid, silent)
         if share is not None:
             _say_shard(output, share, done, quiet, as_json)
