@@ -412,7 +412,7 @@ class TestCommand:
     def test_a_shard_says_what_it_did_and_what_comes_next(self, command, face_folders, three, tmp_path):
         options = self.options(face_folders, tmp_path / "s")
         said = command("experiment", *options, "--shard", "1/3", "-o", tmp_path / "out")
-        assert "algorithms, shard 1/3: 2 units are done, 2 of them now" in said.out
+        assert "algorithms, shard 1/3: fitted 2 of its 2 units" in said.out
         assert f"when all 3 shards are done: pliant merge {tmp_path / 'out'}" in said.out.replace("\n", "")
         assert table_of(tmp_path / "out") == table_of(three / "shard1")
         again = command("experiment", *options, "--shard", "1/3", "-o", tmp_path / "out", "--json")

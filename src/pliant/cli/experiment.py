@@ -159,7 +159,9 @@ def experiment(
         if share is not None:
             _say_shard(output, share, done, quiet, as_json)
             return
-    _say_drawn(draw(output, reference, others), quiet, as_json)
+    drawn = draw(output, reference, others)
+    _say_drawn(drawn, quiet, as_json)
+    _say_unfinished(drawn)
 
 
 def _conduct(
@@ -191,7 +193,8 @@ def _say_shard(output: Path, share: Share, done: Mapping[str, Conducted], quiet:
         say(json.dumps({"shard": str(share), "output": str(output), "experiments": units}, indent=2))
     elif not quiet:
         for name, one in done.items():
-            say(f"{name}, shard {share}: {one.units} units are done, {one.fitted} of them now")
+            rest = f", {one.units - one.fitted} before" if one.fitted < one.units else ""
+            say(f"{name}, shard {share}: fitted {one.fitted} of its {one.units} units{rest}")
         say(f"when all {share.count} shards are done: pliant merge {output}")
 
 
@@ -209,15 +212,18 @@ def merge_shards(
         )
         if merged.twice:
             say(f"{merged.twice} were there more than once: one of each is kept")
-    for sentence in (*merged.missing, *merged.damaged, *merged.notes):
+    said = (*merged.missing, *merged.damaged, *merged.notes)
+    for sentence in said:
         say(sentence, colour="yellow", error=True)
     drawn = Drawn([], [], list(merged.experiments))
     if not merged.damaged and len(merged.unfinished) < len(merged.experiments):
         drawn = draw(merged.output)
-    _say_drawn(drawn, quiet, as_json)
+    _say_drawn(drawn, quiet, as_json, said)
+    if not merged.complete:
+        raise typer.Exit(INCOMPLETE)
 
 
-def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
+def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool, notes: Sequence[str] = ()) -> None:
     import json
 
     if as_json:
@@ -225,12 +231,16 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
             "wrote": [str(path) for path in drawn.written],
             "unfinished": list(drawn.unfinished),
             "conclusions": list(drawn.conclusions),
+            **({"notes": list(notes)} if notes else {}),
         }
         say(json.dumps(outcome, indent=2))
     elif drawn.written and not quiet:
         say(f"wrote {drawn.written[0]}, and {len(drawn.written) - 1} tables and figures beside it")
         for sentence in drawn.conclusions:
             say(sentence)
+
+
+def _say_unfinished(drawn: Drawn) -> None:
     if drawn.unfinished:
         say(
             f"not drawn, because rows are missing: {', '.join(drawn.unfinished)}. Run them again: they go on.",
