@@ -63,6 +63,7 @@ LAYERS = [
     {
         "container",
         "crew",
+        "shards",
         "pca",
         "progress",
         "shards",

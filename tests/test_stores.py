@@ -2,10 +2,10 @@
 
 import itertools
 import json
+import logging
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from urllib.request import Request, urlopen
 
 import fsspec
@@ -19,15 +19,12 @@ from pliant.bulk.rows import flagged_in, outcome_of, write_csv, write_flagged
 from pliant.cli.exits import ERROR
 from pliant.data import addresses
 from pliant.data.addresses import fetched, is_file, is_folder, join, names_in, opened, written
+from pliant.fitting.status import Status
+from pliant.records import FitRecord, write_records
 from pliant.table import read_fits, read_head, rows_of, table_writer, write_table
 
 pytest.importorskip("s3fs")
 pytest.importorskip("moto")
-
-# Botocore and moto have their own ways with time zones and sockets.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning:botocore", "ignore::DeprecationWarning:moto"
-)
 
 _numbers = itertools.count()
 
@@ -51,6 +48,7 @@ def server():
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)
     endpoint = "http://{}:{}".format(*server.get_host_and_port())
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -378,36 +376,48 @@ class TestRefusals:
         assert "s3://missing: there is no bucket missing" in said.err
 
 
-def test_from_a_store_to_a_store(command, store, face_folders, tmp_path):
-    """Images, landmarks, the model and what is written beside it, all in a bucket."""
-    store.put(f"{face_folders}/", "bucket/set/", recursive=True)
-    model, images = "s3://bucket/out/m.pliant", "s3://bucket/set/test"
-    said = command("train", "s3://bucket/set/train", "-o", model, *SMALL, "--hold-out", 0.2)
-    assert f"wrote {model} (" in said.out
-    assert names_in("s3://bucket/out") == ["m.held-out.csv", "m.pliant", "m.toml"]
-    assert b"m.pliant was trained by pliant" in read("s3://bucket/out/m.toml")
-    assert json.loads(command("inspect", model, "--json").out)["landmarks"] == 68
-
-    command("fit", model, images, "-o", tmp_path / "out", "-q")
-    here = tmp_path / "m.pliant"
-    pliant.load(model).save(here)
-    command("fit", here, face_folders / "test", "-o", tmp_path / "local", "-q")
-    far, near = read_fits(tmp_path / "out"), read_fits(tmp_path / "local")
-    assert np.array_equal(far["points"], near["points"])
-    assert [Path(name).name for name in far["image"]] == [Path(name).name for name in near["image"]]
-
-    errors = "s3://bucket/out/errors"
-    for ending in (".parquet", ".csv", ".json"):
-        command("evaluate", model, images, "--start", "noise", "--starts", 1, "-o", errors + ending, "-q")
-        assert len(read(errors + ending)) > 1000
-    assert read_fits(f"{errors}.parquet")["error"].shape == (7,)
+@pytest.fixture(scope="module")
+def faces(store, face_folders):
+    """Folders train and test of images and landmark files, in the store."""
+    store.put(f"{face_folders}/", "bucket/faces/", recursive=True)
+    return "s3://bucket/faces"
 
 
-def test_the_held_out_samples_are_found_beside_the_model(command, store, face_folders):
-    store.put(f"{face_folders}/train/", "bucket/held/faces/", recursive=True)
-    command(
-        "train", "s3://bucket/held/faces", "-o", "s3://bucket/held/m.pliant", *SMALL, "--hold-out", 0.2, "-q"
-    )
-    held = pliant.load_dataset("s3://bucket/held/m.held-out.csv")
+def test_training_from_a_store_to_a_store(command, faces):
+    """The model and what is written beside it, in the folder of the images, which has been listed by then."""
+    out = f"{faces}/train"
+    said = command("train", f"{faces}/train", "-o", f"{out}/m.pliant", *SMALL, "--hold-out", 0.2)
+    assert f"wrote {out}/m.pliant (" in said.out
+    assert [name for name in names_in(out) if name[0] == "m"] == ["m.held-out.csv", "m.pliant", "m.toml"]
+    assert b"m.pliant was trained by pliant" in read(f"{out}/m.toml")
+    assert json.loads(command("inspect", f"{out}/m.pliant", "--json").out)["landmarks"] == 68
+    held = pliant.load_dataset(f"{out}/m.held-out.csv")
     assert len(held) == 3
     assert held[0].image().shape == (96, 96, 3)
+
+
+def test_fits_of_a_store_are_those_of_files(command, model, faces, face_folders, tmp_path):
+    points = []
+    for at, images in ((faces, f"{faces}/test"), (tmp_path, face_folders / "test")):
+        model.save(f"{at}/model.pliant")
+        command("fit", f"{at}/model.pliant", images, "-o", f"{at}/fits", "-q")
+        points.append(read_fits(f"{at}/fits")["points"])
+    assert np.array_equal(*points)
+
+
+def test_an_evaluation_is_written_to_a_store(command, model, faces):
+    model.save(f"{faces}/m.pliant")
+    noise = ("--start", "noise", "--starts", 1, "-q")
+    command("evaluate", f"{faces}/m.pliant", f"{faces}/test", *noise, "-o", f"{faces}/errors.parquet")
+    assert read_fits(f"{faces}/errors.parquet")["error"].shape == (7,)
+
+
+def test_records_are_written_to_a_store(store):
+    points = np.ones((2, 2))
+    record = FitRecord(
+        "a.png", 0, (9, 9), "po-fa-gn", 0, Status.CONVERGED, "", 0.1, 1.0, np.nan, np.ones(2), points, 0.5, 1.0, 3,
+        0.1, True,
+    )  # fmt: skip
+    for ending in (".csv", ".json"):
+        write_records(f"s3://bucket/records{ending}", [record])
+        assert b"a.png" in read(f"s3://bucket/records{ending}")
