@@ -438,6 +438,21 @@ class TestCommand:
         again = command("merge", tmp_path / "all", "--json")
         assert json.loads(again.out)["unfinished"] == []
 
+    def test_a_cluster_does_what_threads_do(self, command, face_folders, whole, tmp_path, monkeypatch):
+        from contextlib import nullcontext
+
+        from pliant import distributed
+
+        where = []
+        monkeypatch.setattr(
+            distributed, "connect", lambda place: where.append(place) or nullcontext(Elsewhere())
+        )
+        options = self.options(face_folders, tmp_path / "s")
+        command("experiment", *options, "--cluster", "tcp://far:8786", "-o", tmp_path / "out")
+        assert where == ["tcp://far:8786"]
+        assert table_of(tmp_path / "out") == table_of(whole)
+        assert (tmp_path / "out" / "report.html").is_file()
+
     def test_a_cluster_and_a_shard_are_not_for_the_same_queue(self, command, face_folders, tmp_path):
         options = self.options(face_folders, tmp_path / "s")
         said = command("experiment", *options, "--shard", "1/3", "--cluster", "local:2", code=1)

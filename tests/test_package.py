@@ -66,7 +66,6 @@ LAYERS = [
         "shards",
         "pca",
         "progress",
-        "shards",
         "threads",
         "trust.confidence",
         "trust.scatter",
