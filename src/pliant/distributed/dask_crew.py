@@ -145,6 +145,10 @@ class DaskCrew:
         finally:
             flight.cancel()
 
+    def close(self) -> None:
+        """Leave nothing on the workers."""
+        self._scattering.close()
+
     def _flight(self, work: Callable[..., Any], shared: tuple[Any, ...]) -> Flight:
         self._scattering.keep(shared)
         return Flight(self._link, self._scattering, _name(work))
@@ -190,9 +194,8 @@ class DaskCrew:
 
         if not finished:
             return
-        client = self._link.client
         try:
-            results = self._link.ask(client.gather([future for _, future in finished], asynchronous=True))
+            results = self._link.ask(self._link.client.gather, [future for _, future in finished])
         except FutureCancelledError:
             if len(finished) == 1:
                 yield finished[0][0], Lost()
