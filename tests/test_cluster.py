@@ -19,6 +19,7 @@ import pytest
 
 import pliant
 from pliant.crew import Threads
+from pliant.distributed import ClusterLost
 from pliant.distributed.flight import LARGE, packed
 from pliant.distributed.pinning import VARIABLES, pin
 from pliant.distributed.tasks import do_part
@@ -178,7 +179,7 @@ def deadly(parts, *, threads):
 
 def test_a_part_that_kills_workers_is_named_after_the_others_are_done(crew):
     done = []
-    with pytest.raises(pliant.ClusterLost, match="deadly on part 2: .* memory") as raised:
+    with pytest.raises(ClusterLost, match="deadly on part 2: .* memory") as raised:
         done.extend(crew.each(deadly, range(8)))
     assert sorted(number for number, _ in done) == [0, 1, 3, 4, 5, 6, 7]
     assert isinstance(raised.value, OSError)
@@ -372,7 +373,7 @@ def test_what_is_no_cluster_is_refused(place):
 
 
 def test_nobody_there(tmp_path):
-    with pytest.raises(pliant.ClusterLost, match="tcp://127.0.0.1:9: no Dask scheduler answers"):
+    with pytest.raises(ClusterLost, match="tcp://127.0.0.1:9: no Dask scheduler answers"):
         pliant.connect("tcp://127.0.0.1:9", patience=0.5).__enter__()
     with pytest.raises(ValueError, match="no.json: this file does not exist"):
         pliant.connect(tmp_path / "no.json", patience=0.1).__enter__()
@@ -393,13 +394,13 @@ def test_without_workers_or_a_scheduler_there_is_a_sentence():
     with distributed.LocalCluster(
         n_workers=0, processes=False, protocol="tcp://", scheduler_kwargs=place
     ) as cluster:
-        with pytest.raises(pliant.ClusterLost, match="no workers for 0 s"):
+        with pytest.raises(ClusterLost, match="no workers for 0 s"):
             pliant.connect(cluster.scheduler_address, patience=0.3).__enter__()
         cluster.scale(1)
         with pliant.connect(cluster.scheduler_address) as crew:
             threading.Timer(0.3, cluster.close).start()
             begin = time.monotonic()
-            with pytest.raises(pliant.ClusterLost, match="connection to the Dask scheduler is lost"):
+            with pytest.raises(ClusterLost, match="connection to the Dask scheduler is lost"):
                 for _ in crew.each(where, range(10_000), Shared()):
                     pass
             assert time.monotonic() - begin < 5
