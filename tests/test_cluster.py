@@ -11,6 +11,7 @@ import time
 import uuid
 from functools import cached_property
 from pathlib import Path
+from types import SimpleNamespace
 
 import dask
 import distributed
@@ -20,6 +21,7 @@ import pytest
 import pliant
 from pliant.crew import Threads
 from pliant.distributed import ClusterLost
+from pliant.distributed.dask_crew import DaskCrew
 from pliant.distributed.flight import LARGE, packed
 from pliant.distributed.pinning import VARIABLES, pin
 from pliant.distributed.tasks import do_part
@@ -230,6 +232,8 @@ class Counted:
 
 def counted(parts, folder, *, threads):
     for part in parts:
+        # The first part is late: no neighbour of the others may wait for it.
+        time.sleep(0.5 if part == 0 else 0.01)
         yield Counted(folder, (part, len(os.listdir(folder))))
 
 
@@ -239,8 +243,8 @@ def most(first, second):
 
 def test_few_results_wait_to_be_merged(crew, tmp_path):
     result = crew.merged(counted, range(100), most, str(tmp_path))
-    # Twice the threads, the depth of the tree, and copies on their way.
-    assert 2 <= result.value[1] < 20
+    # Twice the threads and the depth of the tree are 11; the others are copies that Dask is about to drop.
+    assert 2 <= result.value[1] < 40
 
 
 _BURNING = """
@@ -251,11 +255,8 @@ import cv2
 import numpy as np
 
 square, pixels = np.ones((700, 700)), np.zeros((700, 700), np.uint8)
-if sys.argv[1] == "BLAS":
-    task = lambda: square @ square
-elif sys.argv[1] == "OpenCV":
-    task = lambda: cv2.bilateralFilter(pixels, 9, 50, 50)
-else:
+tasks = [lambda: square @ square, lambda: cv2.bilateralFilter(pixels, 9, 50, 50)]
+if sys.argv[1] == "Numba":
     import numba
 
     @numba.njit(parallel=True)
@@ -265,19 +266,20 @@ else:
             total += np.sin(values[k])
         return total
 
-    task = lambda: summed(square.ravel())
+    tasks = [lambda: summed(square.ravel())]
 
 def used():
     return {thread.id: thread.user_time + thread.system_time for thread in psutil.Process().threads()}
 
 def measure(threads):
     pin(threads)
-    task()
-    before, end = used(), time.monotonic() + 0.5
-    while time.monotonic() < end:
+    for task in tasks:
         task()
-    spent = [time - before.get(thread, 0) for thread, time in used().items()]
-    print(sum(time > sum(spent) / 8 for time in spent))
+        before, end = used(), time.monotonic() + 0.4
+        while time.monotonic() < end:
+            task()
+        spent = [time - before.get(thread, 0) for thread, time in used().items()]
+        print(sum(time > sum(spent) / 8 for time in spent))
 
 for threads in (1, 2):
     # A task of a worker is never in the first thread of a process.
@@ -288,12 +290,14 @@ for threads in (1, 2):
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one core")
-@pytest.mark.parametrize("library", ["BLAS", "OpenCV", pytest.param("Numba", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("library", ["BLAS and OpenCV", pytest.param("Numba", marks=pytest.mark.slow)])
 def test_a_pinned_thread_burns_alone(library):
     """With two threads, the same measurement sees two."""
     free = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     done = subprocess.run([sys.executable, "-c", _BURNING, library], capture_output=True, text=True, env=free)
-    assert done.stdout == "1\n2\n", done.stdout + done.stderr
+    measured = list(map(int, done.stdout.split()))
+    count = len(library.split(" and "))
+    assert measured == [1] * count + [2] * count, done.stderr
 
 
 def pools(parts, *, threads):
@@ -382,6 +386,18 @@ def test_nobody_there(tmp_path):
         pliant.connect(tmp_path / "empty.json").__enter__()
 
 
+def test_what_runs_alone_prefers_a_gpu_and_then_many_threads():
+    workers = {
+        "a": {"nthreads": 2, "resources": {}},
+        "b": {"nthreads": 8, "resources": {"memory": 1.0}},
+        "c": {"nthreads": 1, "resources": {"GPU": 1.0}},
+    }
+    link = SimpleNamespace(await_workers=lambda: None, identity=lambda: {"workers": workers})
+    assert DaskCrew(link)._preferred() == "c"
+    del workers["c"]
+    assert DaskCrew(link)._preferred() == "b"
+
+
 def test_dask_is_asked_for(monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(OSError, match=re.escape("pip install 'pliant[cluster]'")):
@@ -418,13 +434,14 @@ def doubled(parts, *, threads):
 
 with pliant.connect("local:1") as cluster:
     print(sorted(cluster.each(doubled, range(3))))
+print(os.path.basename(__file__), "NUMBA_NUM_THREADS" in os.environ)
 """
 
 
 def test_a_plain_script_needs_no_guard_and_hears_nothing_of_dask(tmp_path):
     (tmp_path / "script.py").write_text(_SCRIPT)
     done = subprocess.run([sys.executable, str(tmp_path / "script.py")], capture_output=True, text=True)
-    assert (done.stdout, done.stderr) == ("begin\n[(0, 0), (1, 2), (2, 4)]\n", "")
+    assert (done.stdout, done.stderr) == ("begin\n[(0, 0), (1, 2), (2, 4)]\nscript.py False\n", "")
 
 
 def test_options_of_commands():
