@@ -1,6 +1,7 @@
 """A run in parts gives the rows of a run on one machine, each once, whoever did what, how often and when."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from pliant.crew import Threads
 from pliant.data.addresses import join, names_in
 from pliant.fitting.fitter import make_fitter
 from pliant.shards import Shard
+from pliant.starts.known import known_landmarks
 from pliant.synthetic import write_faces
 from pliant.table import TABLE, read_head, rows_of
 
@@ -36,6 +38,21 @@ class Elsewhere:
         for number in [*order, *order[:2]]:
             [result] = work([cloudpickle.loads(cloudpickle.dumps(given[number]))], *shared, threads=1)
             yield number, result
+
+
+class Away(Elsewhere):
+    """Works in another folder."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def each(self, work, given, *shared):
+        here = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            yield from list(super().each(work, given, *shared))
+        finally:
+            os.chdir(here)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -109,6 +126,20 @@ def test_rows_and_files_are_those_of_one_machine(prepared, whole, crew):
     assert content(output) == content(whole.output)
     assert {path.name for path in output.iterdir()} == {TABLE, "landmarks"}
     assert read_head(output / TABLE) == read_head(whole.output / TABLE)
+
+
+@pytest.mark.parametrize("where", [middle, known_landmarks], ids=["by name", "beside"])
+def test_workers_in_another_folder(prepared, images, tmp_path, monkeypatch, where):
+    """What was named from here is found from there, and rows name it as it was named."""
+    monkeypatch.chdir(Path(images[0]).parent)
+    names = [Path(name).name for name in images]
+    tables = []
+    for output, crew in ((tmp_path / "here", 1), (Path(os.path.relpath(tmp_path / "there")), Away(tmp_path))):
+        task = replace(prepared.task, images=names, output=output, landmarks="")
+        run_in_parts(replace(prepared, task=task, where=where), crew)
+        tables.append(bits(task.table))
+    assert tables[0] == tables[1]
+    assert sum('"failed"' in row for row in tables[0]) == 1
 
 
 class TestShards:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pliant.arrays import Image
@@ -12,25 +13,33 @@ from pliant.batch import fit_all
 from pliant.bulk.files import Task
 from pliant.bulk.image_files import Write, size_of
 from pliant.bulk.prepare import Where
+from pliant.data.addresses import is_address
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.result import FitResult
+from pliant.inputs import StartSource
 from pliant.starts.choice import Chain
+from pliant.starts.known import known_landmarks
 from pliant.table import Row, object_cells
 
 
 @dataclass(frozen=True)
 class Manner:
-    """How all images of a run are fitted: `count` of them in blocks, with confidence about an error of `bound`."""
+    """How all images of a run are fitted: `count` of them in blocks, with confidence about an error of `bound`.
+
+    Names of images are ways from the folder `here`, wherever they are fitted.
+    """
 
     fitter: Fitter
     where: Where
     count: int
     block: int
     bound: float
+    here: str
 
 
 def manner_of(task: Task, fitter: Fitter, where: Where) -> Manner:
-    return Manner(fitter, where, len(task.images), task.block, task.bound)
+    """That of a task that was named in the folder where this process is."""
+    return Manner(fitter, where, len(task.images), task.block, task.bound, os.getcwd())
 
 
 def fitted_rows(
@@ -45,9 +54,24 @@ def fitted_rows(
         name = images[number]
         if image is not None and files:
             write(files[number], name, result, image)
+        if result.reason:
+            # A table says the same wherever the image was looked for.
+            result = replace(result, reason=result.reason.replace(_place(manner.here, name), name))
         return [*object_cells(name, result, size_of(image), manner.bound)]
 
-    where = manner.where
-    work = ((name, where if isinstance(where, Chain) else partial(where, name)) for name in images)
+    work = ((_place(manner.here, name), _way(manner, name)) for name in images)
     with closing(fit_all(manner.fitter, work, manner.count, manner.block, then=then)) as fits:
         yield from fits
+
+
+def _place(here: str, name: str) -> str:
+    """Where an image is, for a process that may be in another folder."""
+    return name if is_address(name) or here == os.getcwd() else os.path.join(here, name)
+
+
+def _way(manner: Manner, name: str) -> StartSource | Chain:
+    """Where the fits of an image begin: tables know it by its name, and files by where it is."""
+    where = manner.where
+    if isinstance(where, Chain):
+        return where
+    return partial(where, _place(manner.here, name) if where is known_landmarks else name)

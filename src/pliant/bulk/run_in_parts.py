@@ -13,6 +13,7 @@ from pliant.bulk.files import (
     Drawing,
     Earlier,
     Task,
+    absolute,
     differences,
     has_finished,
     journal_in,
@@ -40,7 +41,7 @@ from pliant.bulk.parts import (
 )
 from pliant.bulk.prepare import Prepared
 from pliant.crew import Jobs, crew_of
-from pliant.data.addresses import Source, join, written
+from pliant.data.addresses import Source, as_source, join, written
 from pliant.fitting.status import Status
 from pliant.shards import Shard
 from pliant.table import Row
@@ -160,8 +161,8 @@ def run_in_parts(
     job = Job(
         manner_of(task, fitter, prepared.where),
         plan,
-        folder,
-        task.output,
+        as_source(absolute(folder)),
+        as_source(absolute(task.output)),
         task.landmarks,
         task.draw,
         "" if shard is None else str(shard),

@@ -10,14 +10,17 @@ import typer
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.options import (
     AsJson,
+    Cluster,
     DryRun,
     From,
     Images,
     Jobs,
     Part,
     Quiet,
+    SchedulerFile,
     SettingsFile,
     Verbose,
+    crew_told,
     told,
     with_settings,
     write_settings,
@@ -27,6 +30,7 @@ from pliant.settings import Training
 from pliant.terminal import say
 
 if TYPE_CHECKING:
+    from pliant.crew import Crew
     from pliant.data.addresses import Source
     from pliant.data.dataset import Dataset
     from pliant.model import Model
@@ -75,6 +79,8 @@ def train(
             help="As --mirror, with a text file of pairs: two landmark numbers a line.", exists=True
         ),
     ] = None,
+    cluster: Cluster = None,
+    scheduler_file: SchedulerFile = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -127,7 +133,8 @@ def train(
         training = training.changed(mirror=_read_numbers(pairs, 2))
     announce_detector(training.detector)
     begin = time.perf_counter()
-    model = _trained(dataset, training, jobs, silent)
+    with crew_told(jobs, cluster, scheduler_file) as crew:
+        model = _trained(dataset, training, crew, silent)
     model.save(target)
     if held is not None:
         _write_held_out(with_ending(target, ".held-out.csv"), held)
@@ -155,7 +162,7 @@ def _say_outcome(model: Model, output: Source, seconds: float, quiet: bool, as_j
         )
 
 
-def _trained(dataset: Dataset, training: Training, jobs: int | None, silent: bool) -> Model:
+def _trained(dataset: Dataset, training: Training, jobs: int | Crew | None, silent: bool) -> Model:
     """Train, and say what was left out and what could not be learned."""
     import warnings
 
