@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pliant.data.images import read_image
     from pliant.data.loading import load_dataset
     from pliant.data.validation import InvalidDataset
-    from pliant.distributed import ClusterLost, connect
+    from pliant.distributed import connect
     from pliant.evaluation import evaluate
     from pliant.experts.sightings import Sightings
     from pliant.fitting.algorithm import Algorithm, catalogue
@@ -76,10 +76,7 @@ _NAMES = {
     "pliant.data.images": ("read_image",),
     "pliant.data.loading": ("load_dataset",),
     "pliant.data.validation": ("InvalidDataset",),
-    "pliant.distributed": (
-        "ClusterLost",
-        "connect",
-    ),
+    "pliant.distributed": ("connect",),
     "pliant.evaluation": ("evaluate",),
     "pliant.experts.sightings": ("Sightings",),
     "pliant.fitting.algorithm": (
@@ -158,7 +155,6 @@ __all__ = [
     "Asymmetric",
     "Bidirectional",
     "CascadedRegression",
-    "ClusterLost",
     "Dataset",
     "Dense",
     "Evaluating",

@@ -273,9 +273,11 @@ def _fit_in_parts(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
+    from pliant.distributed.faults import ClusterLost
+
     try:
         yield
-    except (SystemExit, KeyboardInterrupt):
+    except (SystemExit, KeyboardInterrupt, ClusterLost):
         say("to go on, give the same command again with --resume", error=True)
         raise
 

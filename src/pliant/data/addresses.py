@@ -8,6 +8,7 @@ read from a file is made a path or an address by `inside` alone, which never lea
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -255,32 +256,26 @@ def require_folder_of(file: Source) -> None:
 
 def names_in(folder: Source) -> list[str]:
     """The names of all files in a folder as they are now, in order; none if there is no such folder."""
-    if isinstance(folder, Path):
-        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-    system, path = _system(folder)
-    with _sentences(folder):
-        try:
-            entries = system.ls(path, detail=True)
-        except FileNotFoundError:
-            return []
-    return sorted(PurePosixPath(name).name for name in _files(entries))
+    return list(sizes_in(folder))
 
 
 def sizes_in(folder: Source) -> dict[str, int]:
     """Bytes of all files in a folder as they are now, by their names, in order; none if there is no such folder."""
     if isinstance(folder, Path):
-        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-        return {path.name: path.stat().st_size for path in files}
+        sizes = {}
+        for entry in os.scandir(folder) if folder.is_dir() else ():
+            with suppress(FileNotFoundError):  # Others write and remove there as well.
+                if entry.is_file():
+                    sizes[entry.name] = entry.stat().st_size
+        return dict(sorted(sizes.items()))
     system, path = _system(folder)
     with _sentences(folder):
-        # Others write there as well, and what a file system has listed once it may list again.
-        system.invalidate_cache()
         try:
-            entries = system.ls(path, detail=True)
+            entries = {entry["name"]: entry for entry in system.ls(path, detail=True)}
         except FileNotFoundError:
             return {}
-    names = {PurePosixPath(entry["name"]).name: entry["size"] for entry in entries if entry["type"] == "file"}
-    return dict(sorted(names.items()))
+    files = _files(entries.values())
+    return {PurePosixPath(name).name: entries[name]["size"] for name in sorted(files)}
 
 
 def remove(file: Source) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -81,7 +83,10 @@ def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew
         link = Link(client, client.scheduler.address, patience)
         link.await_workers()
         _check_versions(link)
-        yield DaskCrew(link)
+        crew = DaskCrew(link)
+        if not processes:
+            stack.callback(crew.close)
+        yield crew
 
 
 def _processes(where: Any) -> int:
@@ -104,14 +109,10 @@ def _client(where: Any, patience: float) -> Iterator[Any]:
     import distributed
 
     dask: Any = distributed
-    if isinstance(where, Path) and not where.is_file():
-        raise ValueError(f"{where}: this file does not exist. A scheduler writes it with --scheduler-file.")
-    place = {"scheduler_file": str(where)} if isinstance(where, Path) else {"address": where}
+    address = _address_in(where, patience) if isinstance(where, Path) else where
     try:
-        client = dask.Client(**place, timeout=patience, set_as_default=False)
-    except (OSError, ValueError, KeyError) as error:
-        if isinstance(where, Path) and not isinstance(error, OSError):
-            raise ValueError(f"{where}: this is no scheduler file of Dask.") from None
+        client = dask.Client(address, timeout=patience, set_as_default=False)
+    except (OSError, ValueError):
         raise unreachable(getattr(where, "scheduler_address", str(where)), patience) from None
     try:
         yield client
@@ -119,10 +120,25 @@ def _client(where: Any, patience: float) -> Iterator[Any]:
         client.close(timeout=2)
 
 
+def _address_in(file: Path, patience: float) -> str:
+    """The address in a scheduler file, which may not be there yet: both may have been started together."""
+    end = time.monotonic() + patience
+    while not file.is_file():
+        if not file.parent.is_dir() or time.monotonic() > end:
+            raise ValueError(
+                f"{file}: this file does not exist. `dask scheduler --scheduler-file` writes it."
+            )
+        time.sleep(0.1)
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{file}: this is no scheduler file of Dask.") from None
+
+
 def _check_versions(link: Link) -> None:
     """Workers that have no pliant, or another, are named."""
     ours = eval(_VERSIONS)
-    found = link.ask(link.client.run(eval, _VERSIONS, on_error="return", asynchronous=True))
+    found = link.ask(link.client.run, eval, _VERSIONS, on_error="return")
     for worker, theirs in sorted(found.items()):
         if isinstance(theirs, ImportError):
             raise ValueError(

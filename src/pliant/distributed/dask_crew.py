@@ -37,7 +37,8 @@ class DaskCrew:
 
     def each(self, work: Work[Result], parts: Sequence[Any], *shared: Any) -> Iterator[tuple[int, Result]]:
         """Results as they come. Parts that kill workers are tried again at the end, with nothing beside them."""
-        flight, code = self._flight(work, shared), packed(work)
+        self._scattering.keep(shared)
+        flight, code = self._flight(work), packed(work)
         waiting, suspects, guilty = deque(range(len(parts))), list[int](), list[int]()
         alone = False
         try:
@@ -57,7 +58,10 @@ class DaskCrew:
                         waiting.appendleft(number)
                     else:
                         (guilty if alone else suspects).append(number)
-                for number, result in self._results(finished):
+                results = list(self._results(finished))
+                # While anybody holds its future, a worker keeps a result, and another makes it again if that dies.
+                finished, future = [], None
+                for number, result in results:
                     if isinstance(result, Lost):
                         waiting.appendleft(number)
                     else:
@@ -77,7 +81,8 @@ class DaskCrew:
         """Results stay on the workers until one is left. Few wait there for their neighbour at any time."""
         if not parts:
             raise ValueError("there is nothing to merge.")
-        flight, code, joining = self._flight(work, shared), packed(work), packed(merge)
+        self._scattering.keep(shared)
+        flight, code, joining = self._flight(work), packed(work), packed(merge)
         waiting, suspects = deque(range(len(parts))), deque[int]()
         ready: dict[tuple[int, int], Any] = {}
         retried: set[int] = set()
@@ -120,7 +125,7 @@ class DaskCrew:
 
     def one(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """On the worker with a GPU or, if none has one, the most threads."""
-        flight = self._flight(work, ())
+        flight = self._flight(work)
         code, values = packed(work), packed(arguments)
         worker, deaths = "", 0
         try:
@@ -145,8 +150,11 @@ class DaskCrew:
         finally:
             flight.cancel()
 
-    def _flight(self, work: Callable[..., Any], shared: tuple[Any, ...]) -> Flight:
-        self._scattering.keep(shared)
+    def close(self) -> None:
+        """Leave nothing on the workers."""
+        self._scattering.close()
+
+    def _flight(self, work: Callable[..., Any]) -> Flight:
         return Flight(self._link, self._scattering, _name(work))
 
     def _join(
@@ -190,9 +198,8 @@ class DaskCrew:
 
         if not finished:
             return
-        client = self._link.client
         try:
-            results = self._link.ask(client.gather([future for _, future in finished], asynchronous=True))
+            results = self._link.ask(self._link.client.gather, [future for _, future in finished])
         except FutureCancelledError:
             if len(finished) == 1:
                 yield finished[0][0], Lost()

@@ -51,16 +51,17 @@ class Flight:
         name: Hashable,
         task: Callable[..., Any],
         *arguments: Any,
-        shared: tuple[Any, ...] = (),
+        shared: tuple[Any, ...] | None = None,
         **options: Any,
     ) -> None:
         """Submit a task; `shared` is on the workers, or goes there now, once for all tasks."""
         self._sent += 1
+        placed = self._scattering.places(shared) if shared is not None else None
         future = self._link.client.submit(
             task,
             __version__,
             *map(self._light, arguments),
-            *self._scattering.places(shared),
+            *([] if placed is None else [placed.names, *placed.values]),
             key=(self._keys, self._sent),
             pure=False,
             **options,

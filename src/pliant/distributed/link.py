@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable
 from typing import Any
 
 from distributed.comm.core import CommClosedError
@@ -20,6 +20,8 @@ _FRESH = 2.0
 _LONGEST = 60.0
 """Seconds in which a scheduler that lives says how many workers it has."""
 
+_ATTEMPTS = 10
+
 
 class Link:
     """A client of Dask that never waits for a scheduler that is gone."""
@@ -34,9 +36,17 @@ class Link:
         self._workers: frozenset[str] = frozenset()
         self._asked = -_FRESH
 
-    def ask(self, question: Coroutine[Any, Any, Any]) -> Any:
-        """What Dask answers; workers may all be gone for as long as `patience` says."""
-        return self._answer(question, watching=True)
+    def ask(self, question: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """What a method of the client answers; workers may all be gone for as long as `patience` says."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return self._answer(question(*arguments, asynchronous=True, **options), watching=True)
+            except CommClosedError:
+                # The scheduler was about to speak to a worker that has just died.
+                self.check()
+                if attempt == _ATTEMPTS - 1:
+                    raise gone(self.address) from None
+                time.sleep(POLL)
 
     def check(self) -> None:
         """Say so if the scheduler is gone, or all workers."""
@@ -59,15 +69,13 @@ class Link:
 
     def identity(self, workers: int = -1) -> dict[str, Any]:
         """What the scheduler says of itself and so many workers; -1 are all."""
-        question = self.client.sync(self.client.scheduler.identity, n_workers=workers, asynchronous=True)
-        found: dict[str, Any] = self._answer(question, watching=False)
+        found: dict[str, Any] = self._told(self.client.scheduler.identity, n_workers=workers)
         return found
 
     def has(self, worker: str) -> bool:
         """Whether the worker of this address is still there, as of a moment ago."""
         if worker not in self._workers or time.monotonic() - self._asked >= _FRESH:
-            question = self.client.sync(self.client.scheduler.ncores, asynchronous=True)
-            self._workers = frozenset(self._answer(question, watching=False))
+            self._workers = frozenset(self._told(self.client.scheduler.ncores))
             self._asked = time.monotonic()
         return worker in self._workers
 
@@ -79,6 +87,13 @@ class Link:
             if self._threads:
                 return
             time.sleep(POLL)
+
+    def _told(self, question: Callable[..., Any], **options: Any) -> Any:
+        """What the scheduler knows without its workers."""
+        try:
+            return self._answer(question(**options), watching=False)
+        except CommClosedError:
+            raise gone(self.address) from None
 
     def _answer(self, question: Any, watching: bool) -> Any:
         answer = asyncio.run_coroutine_threadsafe(_awaited(question), self.client.loop.asyncio_loop)
@@ -97,8 +112,6 @@ class Link:
                         self.threads()
                     elif time.monotonic() - begin > _LONGEST:
                         raise silent(self.address, _LONGEST) from None
-                except CommClosedError:
-                    raise gone(self.address) from None
         finally:
             answer.cancel()
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import dask
 from distributed import LocalCluster, Nanny
 from distributed.system import MEMORY_LIMIT
 
@@ -20,14 +21,17 @@ from pliant.distributed.pinning import VARIABLES
 def local_cluster(processes: int) -> Any:
     """A cluster of so many processes, which share the memory of the machine in equal parts."""
     start: Any = LocalCluster
-    return start(
-        n_workers=processes,
-        threads_per_worker=1,
-        worker_class=_PinnedNanny,
-        memory_limit=MEMORY_LIMIT // processes,
-        dashboard_address=None,
-        silence_logs=logging.CRITICAL,
-    )
+    # Dask would drop what was sent to all workers from those that have nothing to do for two seconds.
+    with dask.config.set({"distributed.scheduler.active-memory-manager.start": False}):
+        return start(
+            n_workers=processes,
+            threads_per_worker=1,
+            worker_class=_PinnedNanny,
+            memory_limit=MEMORY_LIMIT // processes,
+            # Without an address it would still be on the port that all others have.
+            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
+            silence_logs=logging.CRITICAL,
+        )
 
 
 class _PinnedNanny(Nanny):
@@ -44,7 +48,7 @@ class _PinnedNanny(Nanny):
         with _environment_kept(), _main_hidden():
             return await super().instantiate()
 
-    async def close(self, timeout: float = 5, reason: str = "nanny-close") -> Any:
+    async def close(self, timeout: Any = 5, reason: str = "nanny-close") -> Any:
         # Parts that are under way at the end are of no use to anybody.
         return await super().close(timeout=min(timeout, 1), reason=reason)
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, NamedTuple
 
 from pliant.distributed.link import Link
+from pliant.distributed.tasks import forget
 
 _PLAIN = (type(None), bool, int, float, str)
 """What is as short as the name of the place where it would be."""
 
 
+class Placed(NamedTuple):
+    """Names of values, empty for what is plain, and what tasks are given for them."""
+
+    names: list[str]
+    values: list[Any]
+
+
 class Scattering:
     """What is on the workers by now.
 
-    A worker has one object for all of its tasks: what the object keeps of its own (`cached_property`) is computed
-    once a worker. Values must not change after they were shared. They stay for calls in a row that share them, and
-    leave the workers when a call shares others.
+    A worker has one object for all of its tasks: what that keeps of its own (`cached_property`) is computed once a
+    worker. Values must not change after they were shared. They stay for calls in a row that share them, and leave
+    the workers when a call shares others.
     """
 
     def __init__(self, link: Link) -> None:
@@ -27,7 +36,7 @@ class Scattering:
         wanted = {id(value) for value in shared}
         self._places = {name: found for name, found in self._places.items() if name in wanted}
 
-    def places(self, shared: tuple[Any, ...]) -> list[Any]:
+    def places(self, shared: tuple[Any, ...]) -> Placed:
         """What a task is given for each value: the value itself if it is plain, or where it is."""
         # Dask forgets scattered data when the last worker that had it dies, and cannot compute it again.
         missing = [
@@ -41,7 +50,22 @@ class Scattering:
             self._places |= {
                 id(value): (value, future) for value, future in zip(missing, futures, strict=True)
             }
-        return [value if isinstance(value, _PLAIN) else self._places[id(value)][1] for value in shared]
+        found: list[Any] = [
+            value if isinstance(value, _PLAIN) else self._places[id(value)][1] for value in shared
+        ]
+        names = [
+            "" if isinstance(value, _PLAIN) else place.key for value, place in zip(shared, found, strict=True)
+        ]
+        return Placed(names, found)
+
+    def close(self) -> None:
+        """Have workers forget what they keep."""
+        names = [future.key for _, future in self._places.values()]
+        self._places = {}
+        client = self._link.client
+        if names and client.status == "running":
+            with suppress(OSError):
+                self._link.ask(client.run, forget, names, on_error="ignore")
 
     def sent_once(self, value: Any) -> Any:
         """Where a value is that one task needs: on one worker, until the task is done."""
@@ -53,8 +77,6 @@ class Scattering:
     def _scattered(self, values: list[Any], broadcast: bool) -> list[Any]:
         link = self._link
         futures: list[Any] = link.ask(
-            link.client.scatter(
-                values, broadcast=broadcast, hash=False, timeout=link.patience, asynchronous=True
-            )
+            link.client.scatter, values, broadcast=broadcast, hash=False, timeout=link.patience
         )
         return futures

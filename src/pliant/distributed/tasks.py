@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import Any
 
 from pliant.distributed.faults import other_versions
@@ -11,9 +12,10 @@ from pliant.distributed.pinning import pin
 from pliant.version import __version__
 
 
-def do_part(release: str, work: bytes, part: bytes, *shared: Any) -> Any:
-    """The result of one part."""
+def do_part(release: str, work: bytes, part: bytes, names: Sequence[str], *shared: Any) -> Any:
+    """The result of one part; `names` has one for each of `shared`, which is empty for what is plain."""
     _prepare(release, 1)
+    shared = _same(names, shared)
     function = pickle.loads(work)
     # All of the generator is run: what stands behind its last yield may close files.
     results = list(function([pickle.loads(part)], *shared, threads=1))
@@ -38,6 +40,28 @@ def do_alone(release: str, work: bytes, arguments: bytes) -> Any:
         return function(*pickle.loads(arguments), threads=threads)
     finally:
         pin(1)
+
+
+_kept: dict[str, Any] = {}
+_lock = Lock()
+
+
+def _same(names: Sequence[str], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One object for all tasks of this process, so that what it keeps of its own is computed once.
+
+    Dask drops copies that wait for no task, and would have the next task hand over another one.
+    """
+    with _lock:
+        forget(_kept.keys() - set(names))
+        return tuple(
+            _kept.setdefault(name, value) if name else value
+            for name, value in zip(names, values, strict=True)
+        )
+
+
+def forget(names: Iterable[str]) -> None:
+    for name in list(names):
+        _kept.pop(name, None)
 
 
 def _prepare(release: str, threads: int) -> None:
