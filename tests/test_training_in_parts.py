@@ -25,6 +25,7 @@ from pliant.pca import Accumulator, merged, pulled, refined
 from pliant.settings import Training
 from pliant.shape import pdm, procrustes, train_shape_model
 from pliant.starts.filter_learning import learn_filter
+from pliant.synthetic import write_faces
 from pliant.trust.calibration import calibrate
 
 SMALL = {"size": 30, "shape_modes": (1, 3), "appearance_modes": (4, 8), "progress": False, "detector": None}
@@ -444,6 +445,17 @@ class Inside(Elsewhere):
 
 
 class TestPickles:
+    def test_a_sample_is_found_from_another_folder(self, tmp_path, monkeypatch):
+        write_faces(tmp_path / "faces", 1, image_size=64)
+        monkeypatch.chdir(tmp_path)
+        [sample] = pliant.load_dataset("faces")
+        assert not sample.image_source.is_absolute()
+        packet = pickle.dumps([sample, sample.mirrored(range(68))])
+        monkeypatch.chdir("/")
+        there, mirrored = pickle.loads(packet)
+        assert (there.name, there.points().shape) == (sample.name, (68, 2))
+        assert_array_equal(mirrored.image(), there.image()[:, ::-1])
+
     def test_a_fitter_travels_without_what_it_has_prepared(self, model, dataset):
         fitter = make_fitter(model, jobs=1)
         before = len(pickle.dumps(fitter))

@@ -70,8 +70,12 @@ class Sample(Concise):
     landmarks: Float64 | None = field(default=None, init=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the pixels, which whoever gets the sample can read as well."""
-        return {**super().__getstate__(), "decoded": None}
+        """What travels to another process, which reads the image itself, and may be in another folder."""
+        state = {**super().__getstate__(), "decoded": None}
+        for name in ("image_source", "points_source"):
+            if isinstance(state[name], Path):
+                state[name] = state[name].absolute()
+        return state
 
     def image(self) -> Image:
         """The image: `(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
