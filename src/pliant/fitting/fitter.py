@@ -367,6 +367,10 @@ def make_fitter(
 ) -> Fitter:
     """A fitter with checked settings; the arguments are those of `fit`."""
     # What is wrong with these should be said before an image is seen.
+    if jobs is not None and not isinstance(jobs, int):
+        raise ValueError(
+            "jobs are threads here. A cluster fits images to a table on disk: pliant.bulk.fit_images."
+        )
     weighs = model.confidence is not None if confidence is None else confidence
     fitter = Fitter(model, (settings or Fitting()).changed(**changes), jobs or cores(), trace, weighs)
     _ = fitter.algorithm
