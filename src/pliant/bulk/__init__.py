@@ -2,8 +2,8 @@
 
 `fit_images` is what programs call. `files` says what is written where and what must not be replaced, and `prepare`
 makes a run of settings. `run` does the work on one machine, where a `journal` keeps every row from the moment that
-it is known. `run_in_parts` has it done by many processes, each of which commits whole `parts`, and `merging` makes one
-table of them. `video` does the same for the frames of a video.
+it is known. `run_in_parts` has it done by many processes, each of which commits whole `parts`, and `merging` makes
+one table of them. `video` does the same for the frames of a video.
 """
 
 from pliant.bulk.files import Drawing, Task, fingerprint, has_finished, look, refusal
