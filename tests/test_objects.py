@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pliant
 from pliant.batch import fit_all
 from pliant.bulk import Drawing, Task, look, read_fits, refusal, run
-from pliant.bulk.files import names_of
+from pliant.bulk.files import journal_in, names_of
 from pliant.bulk.journal import JOURNAL
 from pliant.bulk.prepare import starts_by_name
 from pliant.fitting.fitter import make_fitter
@@ -301,7 +301,7 @@ class TestBulk:
         first, journal = done
         with tempfile.TemporaryDirectory() as place:
             task = Task(first.images, Path(place), {}, landmarks="pts", draw=Drawing())
-            task.journal.write_bytes(journal[: round(share * len(journal))])
+            journal_in(task.output).write_bytes(journal[: round(share * len(journal))])
             run(task, fitter, known_landmarks, resume=True)
             assert bits(rows_of(task.table)) == bits(rows_of(first.table))
 

@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from pliant.bulk import Task, files, run
+from pliant.bulk.files import journal_in
 from pliant.bulk.journal import JOURNAL, Journal
 from pliant.fitting.result import failed
 from pliant.fitting.status import Status
@@ -57,7 +58,7 @@ def undisturbed(model, tmp_path_factory):
 
     def keep(row):
         nonlocal journal
-        journal = task.journal.read_bytes()
+        journal = journal_in(task.output).read_bytes()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "_BLOCKS", 4)
@@ -172,7 +173,7 @@ def test_journals(undisturbed, tmp_path):
             refused += 1
             continue
         assert as_text(task) == undisturbed.rows, seed
-        assert not task.journal.exists()
+        assert not journal_in(task.output).exists()
         same += 1
     assert refused
     assert same > refused
@@ -184,6 +185,6 @@ def test_surplus_rows(undisturbed, tmp_path, surplus):
     lines = undisturbed.journal.splitlines(keepends=True)
     more = {"again": lines[1:], "nothing": [b"{}\n"] * COUNT, "other": [b'{"image": 3}\n'] * COUNT}[surplus]
     task = Task(undisturbed.task.images, tmp_path, {"n": 1})
-    task.journal.write_bytes(b"".join(lines + more))
+    journal_in(task.output).write_bytes(b"".join(lines + more))
     run(task, undisturbed.fitter, start, resume=True)
     assert as_text(task) == undisturbed.rows
