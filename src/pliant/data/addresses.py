@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -29,6 +30,9 @@ _STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 _MOST = 2**30
 """Bytes that are read at an address at once."""
+
+_ATTEMPTS = 5
+"""How often a folder is removed that others still write to."""
 
 _REFUSED = "reference"
 """fsspec's protocol for a file that lists addresses, as templates: whoever wrote that file chooses what is read."""
@@ -269,8 +273,15 @@ def names_in(folder: Source) -> list[str]:
 def sizes_in(folder: Source) -> dict[str, int]:
     """Bytes of all files in a folder as they are now, by their names, in order; none if there is no such folder."""
     if isinstance(folder, Path):
-        files = sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-        return {path.name: path.stat().st_size for path in files}
+        sizes = {}
+        with suppress(FileNotFoundError):
+            for file in sorted(folder.iterdir()):
+                # Others may remove files meanwhile.
+                with suppress(FileNotFoundError):
+                    status = file.stat()
+                    if S_ISREG(status.st_mode):
+                        sizes[file.name] = status.st_size
+        return sizes
     system, path = _system(folder)
     with _sentences(folder):
         # Others write there as well, and what a file system has listed once it may list again.
@@ -296,6 +307,10 @@ def remove(file: Source) -> None:
 def remove_folder(folder: Source) -> None:
     """Remove a folder with all that is in it, if it is there."""
     if isinstance(folder, Path):
+        # Others may remove files there meanwhile, or write some.
+        for _ in range(_ATTEMPTS):
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
         if folder.is_dir():
             shutil.rmtree(folder)
         return
