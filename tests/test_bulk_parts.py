@@ -12,13 +12,15 @@ import fsspec
 import numpy as np
 import pytest
 
-from pliant.bulk import Task, files, look_for_parts, merge_parts, parts, run, run_in_parts
+import pliant
+from pliant.bulk import Task, files, fit_images, look_for_parts, merge_parts, parts, run, run_in_parts
 from pliant.bulk.merging import PartsMissing
 from pliant.bulk.parts import FOLDER, marker_name, parts_of, size_of_parts
 from pliant.bulk.prepare import Prepared
 from pliant.crew import Threads
 from pliant.data.addresses import join, names_in
 from pliant.fitting.fitter import make_fitter
+from pliant.settings import Fitting
 from pliant.shards import Shard
 from pliant.starts.known import known_landmarks
 from pliant.synthetic import write_faces
@@ -350,6 +352,24 @@ def test_in_a_store(prepared, whole, request):
     assert names == {TABLE, "fits.csv", "all.json", *marks}
     for name, text in content(whole.output).items():
         assert system.cat(join(address, f"landmarks/{name}")).decode() == text
+
+
+class TestFromPrograms:
+    def test_on_threads_in_shards_and_elsewhere(self, model, images, tmp_path):
+        model.save(tmp_path / "m.pliant")
+        folder, settings = Path(images[0]).parent, Fitting(iterations=(2, 1), device="reference")
+        for name, options in {"one": {"jobs": 1}, "crew": {"jobs": Elsewhere()}}.items():
+            fit_images(tmp_path / "m.pliant", folder, tmp_path / name, settings, **options)
+        for number in (2, 1):
+            fit_images(tmp_path / "m.pliant", folder, tmp_path / "s", settings, jobs=1, shard=f"{number}/2")
+        merge_parts([tmp_path / "s"], tmp_path / "s")
+        tables = [bits(tmp_path / name / TABLE) for name in ("one", "crew", "s")]
+        assert len(tables[0]) == COUNT
+        assert tables[0] == tables[1] == tables[2]
+
+    def test_fits_in_memory_are_no_work_for_a_cluster(self, model, images):
+        with pytest.raises(ValueError, match=r"jobs are threads here\. A cluster fits images to a table"):
+            pliant.fit(model, images[0], jobs=Elsewhere())
 
 
 def test_parts_name_their_files_as_the_whole_run_does(prepared):

@@ -179,6 +179,7 @@ def deadly(parts, *, threads):
         yield part
 
 
+@pytest.mark.slow  # eight processes are killed and started again
 def test_a_part_that_kills_workers_is_named_after_the_others_are_done(crew):
     done = []
     with pytest.raises(ClusterLost, match="deadly on part 2: .* memory") as raised:

@@ -24,6 +24,7 @@ from pliant.experiments import (
     rows,
     sampling,
     transfer,
+    units,
 )
 from pliant.experiments import run as running
 from pliant.experiments.conduct import EXPERIMENTS, conduct, draw, plan_of, settings_for
@@ -146,7 +147,7 @@ class TestPlans:
         for group in {trial.group for trial in trials}:
             alone, expert, both = (trial for trial in trials if trial.group == group)
             # One model, or what is compared would be the models.
-            assert running.model_of(alone) == running.model_of(expert) == running.model_of(both)
+            assert units.model_of(alone) == units.model_of(expert) == units.model_of(both)
             assert [one.fitting.experts for one in (alone, expert, both)] == [False, True, True]
             assert [one.expert_alone for one in (alone, expert, both)] == [False, True, False]
             assert both.training.experts == "linear"

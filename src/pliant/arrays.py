@@ -27,7 +27,19 @@ def readonly(array: NDArray[Scalar]) -> NDArray[Scalar]:
     return view
 
 
-class Concise:
+def evenly_spread(count: int, most: int) -> NDArray[np.intp]:
+    """At most so many of the numbers below `count`, evenly spread."""
+    return np.linspace(0, count - 1, min(most, count)).round().astype(np.intp)
+
+
+class Lean:
+    """A dataclass whose pickles hold what it was made of, and not what was computed from that: they travel."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {entry.name: getattr(self, entry.name) for entry in fields(self)}  # type: ignore[arg-type]
+
+
+class Concise(Lean):
     """A dataclass with arrays: it says what it has in one line, and not every number of it.
 
     Such classes are made with `eq=False, repr=False`. Arrays have no equality that is true or false, so that two of

@@ -8,6 +8,8 @@ alone: the last bits of a result do not depend on who did which part, nor when.
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -83,6 +85,21 @@ def crew_of(jobs: Jobs) -> Crew:
 def threads_of(jobs: Jobs) -> int:
     """Threads for work in this process."""
     return crew_of(jobs).threads
+
+
+def in_this_process(crew: Crew) -> bool:
+    """Whether work is done here, where it may keep what it has read, and say how far it is."""
+    return isinstance(crew, Threads)
+
+
+def shared_out(count: int, least: int = 128) -> list[slice]:
+    """So many things in parts of about one size, by their number alone.
+
+    Parts grow with the root of it, as their number does: a part is worth sending, and not much is lost with it.
+    """
+    size = max(least, 2 * math.isqrt(count))
+    bounds = [round(k * count / -(-count // size)) for k in range(-(-count // size) + 1)]
+    return [slice(first, last) for first, last in itertools.pairwise(bounds)]
 
 
 def pairs(count: int) -> list[tuple[int, int]]:

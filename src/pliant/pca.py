@@ -4,16 +4,24 @@ Both are one algorithm. The accumulator owns a buffer of rows. While the samples
 result is exact; when it is full, its rows are replaced by the fewer rows that best keep their
 scatter matrix, and more samples follow. Rows are float32, and so are products over some thousands of
 columns; sums of these, and all that is decomposed, are float64.
+
+Samples in several places are sketched there, and sketches are merged two by two in the same way: nobody ever has
+more rows than two sketches. What merging has lost of the later components, a second pass over the samples brings
+back: it sums what they pull the components to, which is one step of a subspace iteration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64, Floats, readonly
+
+Result = TypeVar("Result")
 
 _BLOCK = 4096
 """Columns over which products are summed in float32."""
@@ -113,16 +121,18 @@ class Accumulator:
     """Collects samples `(d,)` in at most `capacity` rows of float32, and makes a `PCA` of them.
 
     Rows `[0, _summary)` hold a summary Y of all earlier samples, Y'Y being (nearly) their scatter
-    about their mean; rows `[_summary, _used)` hold samples as they came.
+    about their mean; rows `[_summary, _used)` hold samples as they came. Blocks of columns are shared out among
+    `threads`, which change no bit of the result.
     """
 
-    def __init__(self, dimension: int, capacity: int) -> None:
+    def __init__(self, dimension: int, capacity: int, threads: int = 1) -> None:
         # A summary, a new sample and the shift between their means: with fewer rows nothing can be streamed.
         if capacity < 3:
             raise ValueError(
                 f"a capacity of {capacity} rows is too small for principal components: give at least 3."
             )
         self._rows: Float32 = np.empty((capacity, dimension), dtype=np.float32)
+        self._threads = threads
         self._used = 0
         self._summary = 0
         self._count = 0
@@ -143,46 +153,54 @@ class Accumulator:
 
     def finish(self, modes: int | float, what: str = "appearance_modes") -> PCA:
         """The principal components; the accumulator is spent afterwards."""
-        count = self._count + self._used - self._summary
-        if count < 2:
-            raise ValueError("principal components need at least two samples.")
-        variances, rotation = self._merge()
-        rank = min(count - 1, self._rows.shape[1])
-        eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)
-        total = self._scatter / (count - 1)
-        kept = choose_modes(eigenvalues, total, modes, what)
-        # A variance within rounding of zero has no direction of its own.
-        kept = min(kept, int(np.sum(eigenvalues > _RESOLVED * max(eigenvalues[0], 1e-300))))
-        scale = 1.0 / np.sqrt(eigenvalues[:kept] * (count - 1))
-        components = np.empty((kept, self._rows.shape[1]), dtype=np.float32)
-        turn = (rotation[:, :kept].T * scale[:, None]).astype(np.float32)
-        for block in self._blocks():
-            components[:, block] = turn @ self._rows[: self._used, block]
-        _fix_signs(components)
-        return PCA(
-            readonly(self._mean.astype(np.float32)),
-            readonly(components),
-            readonly(eigenvalues[:kept]),
-            float(total),
-            rank,
-        )
+        _check_count(self._count + self._used - self._summary)
+        decomposed = self._merge()
+        return _components(self._seen(), *decomposed, modes, what)
+
+    def sketch(self, most: int) -> Sketch:
+        """What is known of the samples so far, at least one, in at most so many rows.
+
+        The accumulator is spent afterwards.
+        """
+        fits = self._used + bool(self._count) <= most
+        if fits:
+            first, new = self._join()
+            for block in _blocks(self._rows.shape[1]):
+                part = self._rows[first : first + new, block].astype(np.float64)
+                self._scatter += float(np.sum(part**2))
+        else:
+            _, rotation = self._merge()
+            self._turn(rotation, most)
+        return replace(self._seen(), rows=self._rows[: self._used].copy(), most=most)
+
+    def _seen(self) -> Sketch:
+        return Sketch(self._count, self._mean, self._scatter, self._rows[: self._used], len(self._rows))
 
     def _summarise(self, keep: int) -> None:
         _, rotation = self._merge()
-        turn = rotation[:, :keep].T.astype(np.float32)
-        for block in self._blocks():
-            self._rows[:keep, block] = turn @ self._rows[: self._used, block]
-        self._used = self._summary = keep
+        self._turn(rotation, keep)
+        self._summary = keep
+
+    def _turn(self, rotation: Float64, keep: int) -> None:
+        _turned(self._rows[: self._used], rotation[:, :keep], self._rows[:keep], self._threads)
+        self._used = keep
 
     def _merge(self) -> tuple[Float64, Float64]:
-        """Centre the new rows, join them with the summary; eigenvalues and eigenvectors of the rows' Gram.
+        """The new rows joined with the summary; eigenvalues and eigenvectors of the rows' Gram."""
+        first, new = self._join()
+        gram = _gram(self._rows[: self._used], self._threads)
+        self._scatter += float(np.trace(gram[first : first + new, first : first + new]))
+        return _decomposed(gram)
+
+    def _join(self) -> tuple[int, int]:
+        """Centre the new rows and join them with the summary; the first of them, and how many they are.
 
         The scatter of a union is the sum of both scatters and of the outer product of the difference
         of their means, times n1 n2 / (n1 + n2). That difference becomes one more row (Ross et al.).
         """
         new = self._used - self._summary
         mean = np.zeros_like(self._mean)
-        for block in self._blocks():
+        for block in _blocks(self._rows.shape[1]):
             mean[block] = self._rows[self._summary : self._used, block].mean(axis=0, dtype=np.float64)
         self._rows[self._summary : self._used] -= mean.astype(np.float32)
         if self._count:
@@ -191,20 +209,154 @@ class Accumulator:
             self._rows[self._used] = shift
             self._scatter += float(shift @ shift)
             self._used += 1
-        first_new = self._summary
         self._mean += (mean - self._mean) * (new / (self._count + new))
         self._count += new
-        gram = np.zeros((self._used, self._used))
-        for block in self._blocks():
-            rows = np.ascontiguousarray(self._rows[: self._used, block])
-            gram += rows @ rows.T
-        self._scatter += float(np.trace(gram[first_new : first_new + new, first_new : first_new + new]))
-        variances, vectors = np.linalg.eigh(gram)
-        return variances[::-1], vectors[:, ::-1]
+        return self._summary, new
 
-    def _blocks(self) -> Iterator[slice]:
-        for start in range(0, self._rows.shape[1], _BLOCK):
-            yield slice(start, start + _BLOCK)
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sketch(Concise):
+    """What is known of `count` samples: `mean (d,)`, and `rows (r, d)` whose scatter Y'Y is nearly theirs.
+
+    `scatter` is the trace of theirs, of which nothing is lost; `most` is how many rows there may be. As long as
+    there are as many as samples, nothing else is lost either.
+    """
+
+    count: int
+    mean: Float64
+    scatter: float
+    rows: Float32
+    most: int
+
+    def finish(self, modes: int | float, what: str = "appearance_modes") -> PCA:
+        """The principal components of the samples."""
+        _check_count(self.count)
+        return _components(self, *_decomposed(_gram(self.rows)), modes, what)
+
+
+def merged(one: Sketch, other: Sketch) -> Sketch:
+    """The sketch of the samples of both.
+
+    The scatter of a union is the sum of both scatters, and of the difference of the means as one more row.
+    """
+    count = one.count + other.count
+    shift = np.sqrt(one.count * other.count / count) * (one.mean - other.mean)
+    rows = np.concatenate([one.rows, other.rows, shift[None].astype(np.float32)])
+    most = max(one.most, other.most)
+    if len(rows) > most:
+        _, rotation = _decomposed(_gram(rows))
+        fewer = np.empty((most, rows.shape[1]), dtype=np.float32)
+        _turned(rows, rotation[:, :most], fewer)
+        rows = fewer
+    return Sketch(
+        count=count,
+        mean=one.mean + (other.mean - one.mean) * (other.count / count),
+        scatter=one.scatter + other.scatter + float(shift @ shift),
+        rows=rows,
+        most=most,
+    )
+
+
+def pulled(rough: PCA, samples: Float32, threads: int = 1) -> Float32:
+    """C A' `(m, d)`, with components A and the scatter C of samples `(k, d)` about the mean of `rough`."""
+    centred = np.asarray(samples - rough.mean, dtype=np.float32)
+    along = np.zeros((len(samples), rough.modes))
+
+    def one(block: slice) -> Float32:
+        return np.asarray(centred[:, block] @ rough.components[:, block].T)
+
+    for product in _shared_out(one, samples.shape[1], threads):
+        along += product
+    found = np.empty(rough.components.shape, dtype=np.float32)
+    _turned(centred, along, found, threads)
+    return found
+
+
+def refined(sketch: Sketch, rough: PCA, pull: Float32) -> Sketch:
+    """A sketch of the same samples with what all of them pull the components of its `rough` PCA to `(m, d)`.
+
+    With Z = C A', the scatter is nearly Z' (A Z')^-1 Z: what is between the components that are kept and those that
+    were lost along the way is in Z (Nystroem's approximation). It is far closer than the sketch that A is from.
+    """
+    among = np.zeros((rough.modes, rough.modes))
+    for block in _blocks(pull.shape[1]):
+        among += pull[:, block] @ rough.components[:, block].T
+    variances, vectors = _decomposed((among + among.T) / 2)
+    known = variances > _RESOLVED * max(float(np.max(variances, initial=0.0)), 1e-300)
+    rows = np.empty((int(np.sum(known)), pull.shape[1]), dtype=np.float32)
+    _turned(pull, vectors[:, known] / np.sqrt(variances[known]), rows)
+    return replace(sketch, rows=rows)
+
+
+def _check_count(count: int) -> None:
+    if count < 2:
+        raise ValueError("principal components need at least two samples.")
+
+
+def _components(sketch: Sketch, variances: Float64, rotation: Float64, modes: int | float, what: str) -> PCA:
+    """Principal components of a sketch whose rows' Gram was decomposed."""
+    count, dimension = sketch.count, sketch.rows.shape[1]
+    rank = min(count - 1, dimension)
+    eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)
+    total = sketch.scatter / (count - 1)
+    kept = choose_modes(eigenvalues, total, modes, what)
+    # A variance within rounding of zero has no direction of its own.
+    kept = min(kept, int(np.sum(eigenvalues > _RESOLVED * max(eigenvalues[0], 1e-300))))
+    scale = 1.0 / np.sqrt(eigenvalues[:kept] * (count - 1))
+    components = np.empty((kept, dimension), dtype=np.float32)
+    _turned(sketch.rows, rotation[:, :kept] * scale, components)
+    _fix_signs(components)
+    return PCA(
+        readonly(sketch.mean.astype(np.float32)),
+        readonly(components),
+        readonly(eigenvalues[:kept]),
+        float(total),
+        rank,
+    )
+
+
+def _gram(rows: Float32, threads: int = 1) -> Float64:
+    """Products of rows `(r, d)` with each other `(r, r)`."""
+
+    def one(block: slice) -> Float32:
+        part = np.ascontiguousarray(rows[:, block])
+        return np.asarray(part @ part.T)
+
+    gram = np.zeros((len(rows), len(rows)))
+    for product in _shared_out(one, rows.shape[1], threads):
+        gram += product
+    return gram
+
+
+def _decomposed(gram: Float64) -> tuple[Float64, Float64]:
+    """Eigenvalues `(r,)`, from large to small, and eigenvectors `(r, r)` side by side."""
+    variances, vectors = np.linalg.eigh(gram)
+    return variances[::-1], vectors[:, ::-1]
+
+
+def _turned(rows: Float32, rotation: Float64, into: Float32, threads: int = 1) -> None:
+    """Sums of rows `(r, d)` with the weights `(r, k)`, written to `(k, d)`, which may be the first of the rows."""
+    turn = rotation.T.astype(np.float32)
+
+    def one(block: slice) -> None:
+        into[:, block] = turn @ rows[:, block]
+
+    for _ in _shared_out(one, rows.shape[1], threads):
+        pass
+
+
+def _shared_out(work: Callable[[slice], Result], columns: int, threads: int) -> Iterator[Result]:
+    """What the work makes of each block of columns, in their order."""
+    if threads == 1:
+        yield from map(work, _blocks(columns))
+        return
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        yield from pool.map(work, _blocks(columns))
+
+
+def _blocks(columns: int) -> Iterator[slice]:
+    for start in range(0, columns, _BLOCK):
+        yield slice(start, start + _BLOCK)
 
 
 def exact_pca(samples: Floats) -> PCA:
@@ -218,6 +370,17 @@ def exact_pca(samples: Floats) -> PCA:
     components = components[:rank].copy()
     _fix_signs(components)
     return PCA(readonly(mean), readonly(components), readonly(eigenvalues), total, rank)
+
+
+def scatter_pca(count: int, total: Float64, products: Float64) -> PCA:
+    """All principal components of `count` samples with this sum `(d,)` and sum of products `(d, d)`."""
+    mean = total / count
+    variances, vectors = _decomposed(products - count * np.outer(mean, mean))
+    rank = min(count - 1, len(mean))
+    eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)
+    components = np.ascontiguousarray(vectors[:, :rank].T)
+    _fix_signs(components)
+    return PCA(readonly(mean), readonly(components), readonly(eigenvalues), float(np.sum(eigenvalues)), rank)
 
 
 def _fix_signs(components: Floats) -> None:

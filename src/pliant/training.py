@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from pliant.building.build import checked_samples, model_of
+from pliant.crew import Crew, Jobs, crew_of, in_this_process
 from pliant.data.addresses import Source
-from pliant.data.dataset import Dataset, Sample
+from pliant.data.dataset import Dataset, Sample, evenly
 from pliant.data.loading import as_dataset
 from pliant.model import Model
+from pliant.progress import Progress
 from pliant.settings import Training
 from pliant.settings.presets import searches
 from pliant.trust.calibration import FEWEST, Trial, calibrate, judged_by
 from pliant.tuning import search
-from pliant.tuning.experts import kinds_to_try, teach
+from pliant.tuning.experts import Kind, Taught, kinds_to_try, teach
+
+Result = TypeVar("Result")
+
+_MOST_SEEN = 3000
+"""Samples, evenly spread over all, that settings, experts and confidence are learned from: all that grows with the
+number of images is to look at each of them once or twice."""
 
 
 class NotCalibrated(UserWarning):
@@ -42,7 +50,7 @@ def train(
     dataset: Dataset | Source | Iterable[Sample],
     settings: Training | None = None,
     *,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: bool | None = None,
     **changes: Any,
 ) -> Model:
@@ -55,7 +63,9 @@ def train(
     settings
         What to train with, `Training()` if not given.
     jobs
-        Threads; all cores if not given.
+        Threads, all cores if not given; or a cluster (`pliant.connect`), which then reads all images: a model of
+        it is the same, whatever the number of its workers, and that of one machine but for rounding, or beyond
+        some hundred images to the tolerance that docs/scaling.md has.
     progress
         Whether to show progress; on a terminal if not given.
     **changes
@@ -82,27 +92,66 @@ def train(
     """
     dataset = as_dataset(dataset)
     settings = (settings or Training()).changed(**changes)
-    valid = checked_samples(dataset, settings, jobs=jobs, progress=progress)
-    kinds = kinds_to_try(settings, len(valid.dataset))
+    crew = crew_of(jobs)
+    valid = checked_samples(dataset, settings, jobs=crew, progress=progress)
+    kinds = crew.one(_kinds, settings, len(valid.dataset))
+    some = evenly(valid.dataset, _MOST_SEEN)
     chosen: dict[str, Any] = {}
     if searches(settings) and len(valid.dataset) >= search.FEWEST:
-        settings, chosen = search.search(valid.dataset, settings, jobs=jobs, progress=progress)
-    model = model_of(valid, settings, jobs=jobs, progress=progress)
+        settings, chosen = _by_one(crew, progress, "trying settings", _searched, some, settings)
+    model = model_of(valid, settings, jobs=crew, progress=progress)
     if chosen:
         model = replace(model, provenance={**model.provenance, "choice": chosen})
-    taught = teach(model, valid.dataset, settings, kinds, jobs=jobs, progress=progress)
+    taught = None
+    if tuple(kinds) != ("none",):
+        taught = _by_one(crew, progress, "training experts", _taught, model, some, settings, kinds)
     if taught is not None:
         known = {**chosen, "experts": taught.known}
         model = replace(taught.model, provenance={**taught.model.provenance, "choice": known})
     if not settings.confidence or len(valid.dataset) < FEWEST:
         return model
-    rest: dict[str, Any] = {"seed": settings.seed, "jobs": jobs, "progress": progress}
+    rest: dict[str, Any] = {"seed": settings.seed, "jobs": crew, "progress": progress}
     try:
         if taught is not None and len(taught.held) >= FEWEST:
-            partial = taught.partial
-            return judged_by(model, valid.dataset, [Trial(lambda: partial, taught.held)], **rest)
-        return calibrate(model, valid.dataset, **rest)
+            return judged_by(model, some, [Trial(taught.partial, taught.held)], **rest)
+        return calibrate(model, some, **rest)
     except ValueError as error:
         # The model is there, and fits as well as any.
         warnings.warn(f"how far fits can be trusted is not learned: {error}", NotCalibrated, stacklevel=2)
         return model
+
+
+def _by_one(
+    crew: Crew, progress: bool | None, what: str, work: Callable[..., Result], *arguments: Any
+) -> Result:
+    """What one of the crew makes; from elsewhere no progress is heard, and all that is shown is `what` is done."""
+    if in_this_process(crew):
+        return crew.one(work, *arguments, progress)
+    with Progress(progress) as bar:
+        step = bar.start(what, 1)
+        made = crew.one(work, *arguments, False)
+        step()
+    return made
+
+
+def _kinds(settings: Training, samples: int, *, threads: int) -> tuple[Kind, ...]:
+    """Asked where experts are trained: there may be a GPU, or no PyTorch."""
+    return kinds_to_try(settings, samples)
+
+
+def _searched(
+    dataset: Dataset, settings: Training, progress: bool | None, *, threads: int
+) -> tuple[Training, dict[str, Any]]:
+    return search.search(dataset, settings, jobs=threads, progress=progress)
+
+
+def _taught(
+    model: Model,
+    dataset: Dataset,
+    settings: Training,
+    kinds: Sequence[Kind],
+    progress: bool | None,
+    *,
+    threads: int,
+) -> Taught | None:
+    return teach(model, dataset, settings, kinds, jobs=threads, progress=progress)

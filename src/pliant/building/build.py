@@ -13,16 +13,19 @@ import numpy as np
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.texture import LARGEST_SIZE as LARGEST_TEXTURE
 from pliant.appearance.texture import Texture
+from pliant.arrays import Float64, evenly_spread
+from pliant.building.components import find_components
 from pliant.building.descents import learn_descents
 from pliant.building.facing import facing_one_way
-from pliant.building.vectors import Sampling, all_vectors, blank_level
-from pliant.data.dataset import Dataset, mirrored_points
+from pliant.building.vectors import Sampling, blank_level
+from pliant.crew import Jobs, crew_of
+from pliant.data.dataset import Dataset, Sample, mirrored_points
 from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
 from pliant.level import Level
 from pliant.model import Model
 from pliant.motion import PiecewiseAffine, Sparse, checked_triangles, delaunay
-from pliant.pca import PCA, Accumulator
+from pliant.pca import PCA
 from pliant.progress import Progress
 from pliant.settings import Training
 from pliant.settings.presets import settled
@@ -32,7 +35,6 @@ from pliant.shape.symmetry import find_mirror, mirror_of_pairs
 from pliant.starts.detectors import detector_name
 from pliant.starts.filter_learning import learn_filter
 from pliant.starts.learning import learn_placements
-from pliant.threads import cores
 from pliant.version import __version__
 
 _TEXTURE_VARIANCE = 0.95
@@ -40,12 +42,15 @@ _TEXTURE_VARIANCE = 0.95
 _FOR_IMAGES = 0.1
 """The share of the memory for samples that decoded images may take beside their vectors."""
 
+_CASCADED = 2000
+"""Most images that cascaded regression is learned from, evenly spread over all: it has them in memory."""
+
 
 def build_model(
     dataset: Dataset,
     settings: Training,
     *,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: bool | None = None,
     finds: bool = True,
 ) -> Model:
@@ -55,20 +60,20 @@ def build_model(
 
 
 def checked_samples(
-    dataset: Dataset, settings: Training, *, jobs: int | None = None, progress: bool | None = None
+    dataset: Dataset, settings: Training, *, jobs: Jobs = None, progress: bool | None = None
 ) -> Validated:
     """The samples that a model can be made of, all of which face one way.
 
     Every image is decoded for it. If all of them fit into a tenth of `memory_gb`, they stay with their samples,
     so that they are decoded once for all that follows. Otherwise each is read again when it is needed: to keep some
-    of them would take memory and hardly save time.
+    of them would take memory and hardly save time. Those that a cluster has decoded do not stay.
     """
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))
         valid = usable(
             dataset,
             settings.skip_invalid,
-            jobs or cores(),
+            jobs,
             step,
             allow_missing=settings.missing == "complete",
             keep=_FOR_IMAGES * settings.memory_gb * 1e9,
@@ -76,7 +81,7 @@ def checked_samples(
     if len(valid.dataset) < 2:
         raise ValueError(f"a model needs at least two usable samples, and there are {len(valid.dataset)}.")
     if any(sample.decoded is None for sample in valid.dataset):
-        forgotten = tuple(replace(sample) for sample in valid.dataset)
+        forgotten = tuple(sample.keeping(None, sample.landmarks) for sample in valid.dataset)
         valid = replace(valid, dataset=Dataset(forgotten, valid.dataset.source))
     return facing_one_way(valid, settings.facing if settings.mirror is False else "as-is")
 
@@ -85,32 +90,35 @@ def model_of(
     valid: Validated,
     settings: Training,
     *,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: bool | None = None,
     finds: bool = True,
 ) -> Model:
     """A model of samples that were checked; unless it `finds` the object in whole images, it has no filter.
 
     Their vectors are kept in what decoded images leave of `memory_gb` gigabytes: if they do not fit, principal
-    components are streamed.
+    components are streamed. On a cluster, they are made of sketches, and so much memory is what a worker has for
+    them.
     """
     settings = settled(settings, len(valid.dataset))
     features = [_feature(name, settings.colour) for name in settings.per_level(settings.features)]
-    workers = jobs or cores()
+    crew = crew_of(jobs)
     with Progress(progress) as bar:
         completed = int(np.sum(np.isnan(valid.points[:, :, 0])))
-        valid = replace(valid, points=complete(valid.points))
+        valid = replace(valid, points=complete(valid.points, crew))
         seen = valid if settings.mirror is False else _with_mirrored(valid, settings.mirror)
-        shape = train_shape_model(seen.points, _size(settings))
-        placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, workers)
+        shape = train_shape_model(seen.points, _size(settings), jobs=crew)
+        placements = learn_placements(valid.dataset, valid.points, shape.mean, settings.detector, crew)
         object_filter = None
         if finds:
             step = bar.start("learning to find the object", 1)
-            object_filter = learn_filter(seen.dataset, seen.points, shape.mean, workers)
+            object_filter = learn_filter(seen.dataset, seen.points, shape.mean, crew)
             step()
         sampling = _sampling(settings, shape, features, channels=3 if valid.colour else 1)
-        appearances, texture, exact = _components(settings, sampling, seen, workers, bar)
-        levels = _levels(settings, sampling, appearances, workers, bar)
+        modes = [*map(_as_pca, settings.per_level(settings.appearance_modes)), _TEXTURE_VARIANCE]
+        components = find_components(sampling, modes, seen, settings.memory_gb, crew, bar)
+        *appearances, texture = components.found
+        levels = _levels(settings, sampling, appearances, crew.threads, bar)
     facing = "both" if settings.facing == "auto" and valid.mirrored else settings.facing
     provenance = {
         **_provenance(),
@@ -121,7 +129,7 @@ def model_of(
         "turned_round": valid.mirrored,
         "completed_landmarks": completed,
         "more_than_8_bits": valid.deep,
-        "principal_components": "exact" if exact else "streamed",
+        "principal_components": components.how,
         "licence": settings.licence,
     }
     model = Model(
@@ -136,8 +144,16 @@ def model_of(
     )
     if not settings.cascade:
         return model
-    samples = zip((sample.image() for sample in valid.dataset), valid.points, strict=True)
-    return learn_descents(model, samples, seed=settings.seed, jobs=workers)
+    chosen = evenly_spread(len(valid.dataset), _CASCADED)
+    samples = [valid.dataset.samples[k] for k in chosen]
+    return crew.one(_with_descents, model, samples, valid.points[chosen], settings.seed)
+
+
+def _with_descents(
+    model: Model, samples: Sequence[Sample], points: Float64, seed: int, *, threads: int
+) -> Model:
+    images = (sample.image() for sample in samples)
+    return learn_descents(model, zip(images, points, strict=True), seed=seed, jobs=threads)
 
 
 def _size(settings: Training) -> float:
@@ -168,31 +184,6 @@ def _sampling(settings: Training, shape: ShapeModel, features: Sequence[Feature]
     small = min(1.0, LARGEST_TEXTURE / _size(settings))
     drawn = PiecewiseAffine(blank_level(shape, small, mesh, "piecewise-affine", features[-1]).motion.frame)
     return Sampling(blanks, settings.colour, drawn, channels, settings.upright)
-
-
-def _components(
-    settings: Training, sampling: Sampling, seen: Validated, workers: int, bar: Progress
-) -> tuple[list[PCA], PCA, bool]:
-    """Principal components of the levels' features and of the texture, and whether they are exact."""
-    images = {
-        id(sample.decoded): sample.decoded.nbytes for sample in seen.dataset if sample.decoded is not None
-    }
-    left = settings.memory_gb - sum(images.values()) / 1e9
-    collected = _accumulators(sampling.dimensions, len(seen.dataset), left)
-    step = bar.start("sampling images", len(seen.dataset))
-    for vectors in all_vectors(sampling, seen, workers):
-        for accumulator, vector in zip(collected, vectors, strict=True):
-            accumulator.add(vector)
-        step()
-    exact = collected[0].exact
-    step = bar.start("principal components", len(collected))
-    components: list[PCA] = []
-    for modes in (*settings.per_level(settings.appearance_modes), _TEXTURE_VARIANCE):
-        # Popped, so that a buffer as large as all the images is gone before the next is worked on.
-        components.append(collected.pop(0).finish(_as_pca(modes)))
-        step()
-    *appearances, texture = components
-    return appearances, texture, exact
 
 
 def _levels(
@@ -250,15 +241,3 @@ def _with_mirrored(valid: Validated, mirror: bool | Sequence[Sequence[int]]) -> 
         points=np.concatenate([valid.points, points]),
         sizes=valid.sizes * 2,
     )
-
-
-def _accumulators(dimensions: Sequence[int], samples: int, memory_gb: float) -> list[Accumulator]:
-    """As many rows as there are samples, if they fit; at the least, enough to stream through."""
-    row_bytes = 4 * sum(dimensions)
-    affordable = int(memory_gb * 1e9 / row_bytes)
-    if affordable < 32:
-        raise ValueError(
-            f"memory_gb={memory_gb:g} holds {affordable} samples of this size, and 32 are the least that "
-            f"principal components can be streamed through: give at least {32 * row_bytes / 1e9:.2g}."
-        )
-    return [Accumulator(dimension, min(samples + 1, affordable)) for dimension in dimensions]

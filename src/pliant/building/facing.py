@@ -48,15 +48,15 @@ def facing_one_way(valid: Validated, facing: str) -> Validated:
     if not np.any(mirrored):
         return valid
     unchanged = range(valid.points.shape[1])
-    samples = tuple(
-        sample.mirrored(unchanged) if turned else sample
-        for sample, turned in zip(valid.dataset, mirrored, strict=True)
-    )
     points = np.array(
         [
             flipped(shape, size[0]) if turned else shape
             for shape, size, turned in zip(valid.points, valid.sizes, mirrored, strict=True)
         ]
+    )
+    samples = tuple(
+        sample.mirrored(unchanged).keeping(None, landmarks) if turned else sample
+        for sample, landmarks, turned in zip(valid.dataset, points, mirrored, strict=True)
     )
     if facing == "auto":
         names = [valid.dataset[int(number)].name for number in np.flatnonzero(mirrored)]

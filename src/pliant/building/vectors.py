@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -15,7 +15,6 @@ from pliant.appearance.texture import sample_texture
 from pliant.appearance.view import angle_to_frame, feature_view, scale_to_frame
 from pliant.arrays import Float32, Float64, Int32
 from pliant.data.dataset import Sample
-from pliant.data.validation import Validated
 from pliant.kernels.mesh_loops import warp
 from pliant.motion import Motion, PiecewiseAffine, build_motion, margin_around
 from pliant.shape import ShapeModel
@@ -78,12 +77,17 @@ def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str, featu
     return Blank(scale, shape, moving, feature)
 
 
-def all_vectors(sampling: Sampling, valid: Validated, workers: int) -> Iterator[list[Float32]]:
-    """The vectors of every sample, in order, sampled by `workers` threads a few samples ahead."""
+def all_vectors(
+    sampling: Sampling, samples: Iterable[Sample], points: Float64, workers: int
+) -> Iterator[list[Float32]]:
+    """The vectors of every sample, in order, sampled by `workers` threads a few samples ahead.
+
+    `points (k, v, 2)` are their landmarks.
+    """
     with ThreadPoolExecutor(max_workers=workers) as pool:
         ahead: deque[Future[list[Float32]]] = deque()
-        for sample, points in zip(valid.dataset, valid.points, strict=True):
-            ahead.append(pool.submit(sampling.vectors, sample, points))
+        for sample, landmarks in zip(samples, points, strict=True):
+            ahead.append(pool.submit(sampling.vectors, sample, landmarks))
             if len(ahead) > 2 * workers:
                 yield ahead.popleft().result()
         while ahead:

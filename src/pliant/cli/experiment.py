@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,20 +13,27 @@ from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import (
     AsJson,
+    Cluster,
     DryRun,
     From,
     Images,
     Jobs,
     Quiet,
+    SchedulerFile,
+    Shard,
     Verbose,
+    crew_told,
     say_settings,
     warnings_said,
 )
 from pliant.terminal import say
 
 if TYPE_CHECKING:
-    from pliant.experiments.conduct import Drawn
+    from pliant.crew import Jobs as CrewJobs
+    from pliant.data.addresses import Source
+    from pliant.experiments.conduct import Conducted, Drawn
     from pliant.experiments.settings import Settings
+    from pliant.shards import Shard as Share
 
 
 class ManyFolders(TyperCommand):
@@ -103,6 +110,9 @@ def experiment(
     skip_invalid: Annotated[
         bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
     ] = False,
+    shard: Shard = None,
+    cluster: Cluster = None,
+    scheduler_file: SchedulerFile = None,
     jobs: Jobs = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -113,10 +123,14 @@ def experiment(
 
     Figures have 95 % intervals, and differences paired tests. Every fit is a row in the folder rows of the output.
     A run that was stopped goes on where it was when the command is given again, and a finished one only draws its
-    report again. The same seed gives the same rows.
+    report again. The same seed gives the same rows, on one machine or in shards on many.
     """
     from pliant.experiments.conduct import chosen, draw, read_others, read_reference
+    from pliant.shards import Shard as Share
 
+    share = None if shard is None else Share.parse(shard)
+    if share is not None and (cluster or scheduler_file):
+        raise ValueError(f"shard={share} is for queues without Dask: give it, or a cluster.")
     silent = quiet or as_json
     if verbose and not silent:
         say_settings(context)
@@ -128,32 +142,88 @@ def experiment(
     given = {**sets, "points": points, "noise": noise, "starts": starts, "seed": seed}
     given = {key: value for key, value in given.items() if value is not None and value != []}
     if name == "report":
-        if settings or given.keys() & sets.keys():
+        if settings or share or given.keys() & sets.keys():
             raise ValueError(
-                "report draws what is in the output folder: it takes no --train, --test or --settings, nor what is "
-                "about these."
+                "report draws what is in the output folder: it takes no --train, --test, --settings or --shard, "
+                "nor what is about these."
             )
     else:
         wanted = chosen(name, settings, given, quick)
         if dry_run:
-            _say_what(wanted, as_json)
+            _say_what(wanted, share, as_json)
             return
         if not silent:
             announce_compiling()
-        _conduct(output, wanted, jobs, skip_invalid, silent)
-    _say_drawn(draw(output, reference, others), quiet, as_json)
+        with crew_told(jobs, cluster, scheduler_file) as crew:
+            done = _conduct(output, wanted, crew, share, skip_invalid, silent)
+        if share is not None:
+            _say_shard(output, share, done, quiet, as_json)
+            return
+    drawn = draw(output, reference, others)
+    _say_drawn(drawn, quiet, as_json)
+    _say_unfinished(drawn)
 
 
 def _conduct(
-    output: Path, wanted: Mapping[str, Settings], jobs: int | None, skip_invalid: bool, quiet: bool
-) -> None:
+    output: Path,
+    wanted: Mapping[str, Settings],
+    jobs: CrewJobs,
+    share: Share | None,
+    skip_invalid: bool,
+    quiet: bool,
+) -> dict[str, Conducted]:
     from pliant.experiments.conduct import conduct
 
     with warnings_said():
-        conduct(output, wanted, jobs=jobs, skip_invalid=skip_invalid, progress=False if quiet else None)
+        return conduct(
+            output,
+            wanted,
+            jobs=jobs,
+            shard=share,
+            skip_invalid=skip_invalid,
+            progress=False if quiet else None,
+        )
 
 
-def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
+def _say_shard(output: Path, share: Share, done: Mapping[str, Conducted], quiet: bool, as_json: bool) -> None:
+    import json
+
+    if as_json:
+        units = {name: {"units": one.units, "fitted": one.fitted} for name, one in done.items()}
+        say(json.dumps({"shard": str(share), "output": str(output), "experiments": units}, indent=2))
+    elif not quiet:
+        for name, one in done.items():
+            rest = f", {one.units - one.fitted} before" if one.fitted < one.units else ""
+            say(f"{name}, shard {share}: fitted {one.fitted} of its {one.units} units{rest}")
+        say(f"when all {share.count} shards are done: pliant merge {output}")
+
+
+def merge_shards(
+    folders: Sequence[Source], output: Source | None, quiet: bool = False, as_json: bool = False
+) -> None:
+    """Put shards of experiments together, draw what is complete, and say what is not."""
+    from pliant.experiments.conduct import Drawn, draw
+    from pliant.experiments.merging import merge_experiments
+
+    merged = merge_experiments(folders, output, progress=False if quiet or as_json else None)
+    if not quiet and not as_json:
+        say(
+            f"{merged.output}: {merged.units} units of {', '.join(merged.experiments)}; {merged.copied} copied"
+        )
+        if merged.twice:
+            say(f"{merged.twice} were there more than once: one of each is kept")
+    said = (*merged.missing, *merged.damaged, *merged.notes)
+    for sentence in said:
+        say(sentence, colour="yellow", error=True)
+    drawn = Drawn([], [], list(merged.experiments))
+    if not merged.damaged and len(merged.unfinished) < len(merged.experiments):
+        drawn = draw(merged.output)
+    _say_drawn(drawn, quiet, as_json, said)
+    if not merged.complete:
+        raise typer.Exit(INCOMPLETE)
+
+
+def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool, notes: Sequence[str] = ()) -> None:
     import json
 
     if as_json:
@@ -161,12 +231,16 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
             "wrote": [str(path) for path in drawn.written],
             "unfinished": list(drawn.unfinished),
             "conclusions": list(drawn.conclusions),
+            **({"notes": list(notes)} if notes else {}),
         }
         say(json.dumps(outcome, indent=2))
-    elif not quiet:
+    elif drawn.written and not quiet:
         say(f"wrote {drawn.written[0]}, and {len(drawn.written) - 1} tables and figures beside it")
         for sentence in drawn.conclusions:
             say(sentence)
+
+
+def _say_unfinished(drawn: Drawn) -> None:
     if drawn.unfinished:
         say(
             f"not drawn, because rows are missing: {', '.join(drawn.unfinished)}. Run them again: they go on.",
@@ -176,21 +250,27 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool) -> None:
         raise typer.Exit(INCOMPLETE)
 
 
-def _say_what(wanted: Mapping[str, Settings], as_json: bool) -> None:
+def _say_what(wanted: Mapping[str, Settings], share: Share | None, as_json: bool) -> None:
     import json
 
     from pliant.experiments.conduct import EXPERIMENTS
-    from pliant.experiments.run import model_of
+    from pliant.experiments.units import model_of, own_units, units_of
 
-    plans = {}
+    plans: dict[str, dict[str, int | str]] = {}
     for name, settings in wanted.items():
         trials = EXPERIMENTS[name].plan(settings)
+        if share is not None:
+            # Trials have no names before their images are read: their numbers will do.
+            own = own_units(units_of([(trial, str(k)) for k, trial in enumerate(trials)]), share)
+            trials = [unit.trial for unit in own]
         models = len({model_of(trial) for trial in trials})
         plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
         some = "model" if models == 1 else "models"
+        what = f"trials of {models} {some}, {settings.starts} starts an image"
+        if share is not None:
+            plans[name] = {"shard": str(share), "units": len(trials), "models": models}
+            what = f"units of {models} {some}, each a trial from one start"
         if not as_json:
-            say(
-                f"{name}: would fit {len(trials)} trials of {models} {some}, {settings.starts} starts an image"
-            )
+            say(f"{name}: would fit {len(trials)} {what}")
     if as_json:
         say(json.dumps(plans, indent=2))

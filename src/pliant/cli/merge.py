@@ -1,4 +1,4 @@
-"""`pliant merge`: one table of what shards have fitted."""
+"""`pliant merge`: one table of what shards have fitted, or one report of an experiment's."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pliant.cli.experiment import merge_shards
 from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, say_settings
 from pliant.cli.outcomes import outcome_of_merged, say_outcome
 from pliant.terminal import say
@@ -29,17 +30,21 @@ def merge(
 
     The shards of `pliant fit` may have run in any order, and more than once: each image is in the table once. If a
     shard is missing or something is damaged, that is said, and nothing is written. When the table is there, the
-    parts are removed.
+    parts are removed. The rows of experiments are collected, and the report is drawn of those that are complete.
     """
     import time
 
     from pliant.bulk.merging import merge_parts, plan_in
     from pliant.data.addresses import as_source
+    from pliant.experiments.plans import is_experiment
 
     if verbose and not (quiet or as_json):
         say_settings(context)
     sources = [as_source(folder) for folder in folders]
     target = sources[0] if output is None else as_source(output)
+    if any(is_experiment(source) for source in sources):
+        merge_shards(sources, target, quiet, as_json)
+        return
     begin = time.perf_counter()
     plan = plan_in(sources[0])
     for sentence in merge_parts(sources, target):

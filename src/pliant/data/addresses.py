@@ -8,11 +8,11 @@ read from a file is made a path or an address by `inside` alone, which never lea
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
-from stat import S_ISREG
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -259,39 +259,28 @@ def require_folder_of(file: Source) -> None:
 
 def names_in(folder: Source) -> list[str]:
     """The names of all files in a folder as they are now, in order; none if there is no such folder."""
-    if isinstance(folder, Path):
-        return sorted(path.name for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
-    system, path = _system(folder)
-    with _sentences(folder):
-        try:
-            entries = system.ls(path, detail=True)
-        except FileNotFoundError:
-            return []
-    return sorted(PurePosixPath(name).name for name in _files(entries))
+    return list(sizes_in(folder))
 
 
 def sizes_in(folder: Source) -> dict[str, int]:
     """Bytes of all files in a folder as they are now, by their names, in order; none if there is no such folder."""
     if isinstance(folder, Path):
         sizes = {}
+        # Others write and remove there as well, and may remove all of it.
         with suppress(FileNotFoundError):
-            for file in sorted(folder.iterdir()):
-                # Others may remove files meanwhile.
+            for entry in os.scandir(folder):
                 with suppress(FileNotFoundError):
-                    status = file.stat()
-                    if S_ISREG(status.st_mode):
-                        sizes[file.name] = status.st_size
-        return sizes
+                    if entry.is_file():
+                        sizes[entry.name] = entry.stat().st_size
+        return dict(sorted(sizes.items()))
     system, path = _system(folder)
     with _sentences(folder):
-        # Others write there as well, and what a file system has listed once it may list again.
-        system.invalidate_cache()
         try:
-            entries = system.ls(path, detail=True)
+            entries = {entry["name"]: entry for entry in system.ls(path, detail=True)}
         except FileNotFoundError:
             return {}
-    names = {PurePosixPath(entry["name"]).name: entry["size"] for entry in entries if entry["type"] == "file"}
-    return dict(sorted(names.items()))
+    files = _files(entries.values())
+    return {PurePosixPath(name).name: entries[name]["size"] for name in sorted(files)}
 
 
 def remove(file: Source) -> None:

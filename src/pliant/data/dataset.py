@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from pliant.arrays import Concise, Float64, Floats, Image, readonly
+from pliant.arrays import Concise, Float64, Floats, Image, evenly_spread, readonly
 from pliant.data import images
 from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
@@ -43,7 +44,9 @@ class Sample(Concise):
     ----------
     decoded
         The image, if it was read already and is kept; it belongs to this very sample: `dataclasses.replace` forgets
-        it.
+        it, and so does a pickle.
+    landmarks
+        The landmarks `(v, 2)`, if they were read already and are kept; `dataclasses.replace` forgets them too.
 
     Examples
     --------
@@ -64,6 +67,15 @@ class Sample(Concise):
     box: Float64 | None = field(default=None, compare=False)
     format: str = ""
     decoded: Image | None = field(default=None, init=False, compare=False)
+    landmarks: Float64 | None = field(default=None, init=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What travels to another process, which reads the image itself, and may be in another folder."""
+        state = {**super().__getstate__(), "decoded": None}
+        for name in ("image_source", "points_source"):
+            if isinstance(state[name], Path):
+                state[name] = state[name].absolute()
+        return state
 
     def image(self) -> Image:
         """The image: `(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
@@ -73,15 +85,21 @@ class Sample(Concise):
             return images.read_image(self.image_source)
         return images.as_image(self.image_source(), self.name)
 
-    def keeping(self, image: Image) -> Sample:
-        """The same sample with the image `(h, w)` or `(h, w, 3)` that was read for it, which is not read again."""
+    def keeping(self, image: Image | None = None, landmarks: Float64 | None = None) -> Sample:
+        """The same sample with what was read for it, which is not read again, and with nothing else.
+
+        That is the image `(h, w)` or `(h, w, 3)`, and the landmarks `(v, 2)`.
+        """
         sample = replace(self)
-        object.__setattr__(sample, "decoded", readonly(image))
+        if image is not None:
+            object.__setattr__(sample, "decoded", readonly(image))
+        if landmarks is not None:
+            object.__setattr__(sample, "landmarks", readonly(landmarks))
         return sample
 
     def points(self) -> Float64:
         """The landmarks `(v, 2)`: x and y, 0-based, pixel centres at integers; nan where one is missing."""
-        return self.annotation().points
+        return self.annotation().points if self.landmarks is None else self.landmarks
 
     def annotation(self) -> Annotation:
         """The landmarks with all that their file says about them; a ValueError if the sample has none."""
@@ -283,6 +301,15 @@ class Dataset(Sequence[Sample]):
 
     def _without(self, numbers: Iterable[int]) -> Dataset:
         return self._only(set(range(len(self.samples))) - set(numbers))
+
+
+def evenly(dataset: Dataset, most: int) -> Dataset:
+    """At most so many of the samples, evenly taken from all."""
+    if len(dataset) <= most:
+        return dataset
+    return Dataset(
+        tuple(dataset.samples[k] for k in evenly_spread(len(dataset), most).tolist()), dataset.source
+    )
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:

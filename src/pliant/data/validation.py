@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float64, Image
+from pliant.crew import Jobs, crew_of, in_this_process, shared_out
 from pliant.data.advice import advice
 from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
@@ -27,6 +30,9 @@ _NEAR = 0.25
 
 _LEAST = 3
 """How many landmarks of a sample must be known for the others to be filled in."""
+
+_AT_ONCE = 16
+"""The fewest samples that are checked in one go: few, for others to be busy too."""
 
 _SMALLEST = 4.0
 """An object of fewer pixels than this is taken for a mistake."""
@@ -51,9 +57,14 @@ class InvalidDataset(ValueError):
 
     def __init__(self, problems: Sequence[str], samples: int, what_to_do: str = "") -> None:
         self.problems = tuple(problems)
+        self._made_of = self.problems, samples, what_to_do
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
         otherwise = "" if what_to_do else " (skip_invalid=True goes on without them)"
         super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
+
+    def __reduce__(self) -> tuple[type[InvalidDataset], tuple[Any, ...]]:
+        """For it to come back from another machine as it is."""
+        return InvalidDataset, self._made_of
 
 
 class SamplesLeftOut(UserWarning):
@@ -94,7 +105,7 @@ class _Checked:
 
 def validate(
     dataset: Dataset,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     advance: Callable[[], None] = lambda: None,
     allow_missing: bool = False,
     keep: float = 0,
@@ -102,14 +113,17 @@ def validate(
     """Check every sample; landmark numbers in the sentences count from 0.
 
     Every image is decoded for it, as nothing else tells whether a file is whole. Up to `keep` bytes of pixels stay
-    with the samples, so that these images need not be decoded again.
+    with the samples, so that these images need not be decoded again, unless others decode them: pixels do not
+    travel. Landmarks stay with all that can be used.
     """
-    checked = []
-    check = partial(_check, allow_missing=allow_missing, affordable=_purse(keep))
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        for outcome in pool.map(check, dataset):
-            checked.append(outcome)
+    crew = crew_of(jobs)
+    parts = [dataset.samples[part] for part in shared_out(len(dataset), _AT_ONCE)] if len(dataset) else []
+    by_part: dict[int, list[_Checked]] = {}
+    for number, outcomes in crew.each(_check_all, parts, allow_missing, keep if in_this_process(crew) else 0):
+        by_part[number] = outcomes
+        for _ in outcomes:
             advance()
+    checked = [outcome for number in range(len(parts)) for outcome in by_part[number]]
     counts = Counter(len(outcome.points) for outcome in checked if outcome.points is not None)
     usual = counts.most_common(1)[0][0] if counts else 0
     first_with: dict[str, str] = {}
@@ -128,12 +142,16 @@ def validate(
         else:
             first_with[outcome.fingerprint] = sample.name
             usable.append((sample, outcome))
+    points = np.array([outcome.points for _, outcome in usable]).reshape(len(usable), usual, 2)
     return Validated(
         dataset=Dataset(
-            tuple(sample if one.image is None else sample.keeping(one.image) for sample, one in usable),
+            tuple(
+                sample.keeping(one.image, landmarks)
+                for (sample, one), landmarks in zip(usable, points, strict=True)
+            ),
             dataset.source,
         ),
-        points=np.array([outcome.points for _, outcome in usable]).reshape(len(usable), usual, 2),
+        points=points,
         sizes=tuple(outcome.size for _, outcome in usable),
         colour=any(outcome.colour for _, outcome in usable),
         problems=tuple(problems),
@@ -146,7 +164,7 @@ def validate(
 def usable(
     dataset: Dataset,
     skip_invalid: bool,
-    jobs: int = 1,
+    jobs: Jobs = 1,
     advance: Callable[[], None] = lambda: None,
     allow_missing: bool = False,
     keep: float = 0,
@@ -181,6 +199,17 @@ def _purse(size: float) -> Callable[[int], bool]:
             return True
 
     return affordable
+
+
+def _check_all(
+    parts: Sequence[Sequence[Sample]], allow_missing: bool, keep: float, *, threads: int
+) -> Iterator[list[_Checked]]:
+    """The samples of each part, checked."""
+    check = partial(_check, allow_missing=allow_missing, affordable=_purse(keep))
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        outcomes = pool.map(check, chain.from_iterable(parts))
+        for part in parts:
+            yield list(islice(outcomes, len(part)))
 
 
 def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool]) -> _Checked:

@@ -61,7 +61,10 @@ class DaskCrew:
                     else:
                         # Where all workers die at once, what they share is lost before Dask has counted.
                         (guilty if alone else suspects).append(number)
-                for number, result in self._results(finished):
+                results = list(self._results(finished))
+                # While anybody holds its future, a worker keeps a result, and another makes it again if that dies.
+                finished, future = [], None
+                for number, result in results:
                     if isinstance(result, Lost):
                         waiting.appendleft(number)
                     else:

@@ -83,6 +83,7 @@ def report(study: Study) -> Findings:
     parts.append(
         error_table("composition", ("algorithm", "motion", "order", "noise", "milliseconds"), entries)
     )
+    parts += [study.clocks()] if study.clocks() else []
     pairs = []
     for one in study.trials:
         for other in study.trials:

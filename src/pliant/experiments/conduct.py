@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from pliant.arrays import Float64
+from pliant.crew import Jobs, crew_of
 from pliant.experiments import (
     algorithms,
     alpha,
@@ -27,11 +27,13 @@ from pliant.experiments import (
     transfer,
 )
 from pliant.experiments.findings import Findings, Study
-from pliant.experiments.run import Data, missing, name_trials, run
+from pliant.experiments.plans import Plan, difference, make_plan, note_shard, plan_of, read_plan, write_plan
+from pliant.experiments.run import Data, name_trials, run
 from pliant.experiments.settings import Settings, read_file, settings_of
-from pliant.experiments.trial import Trial, trial_from
+from pliant.experiments.trial import Trial
+from pliant.experiments.units import missing, own_units
 from pliant.progress import Progress
-from pliant.threads import cores
+from pliant.shards import Shard
 
 
 class Experiment(Protocol):
@@ -88,35 +90,73 @@ def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], 
     return settings
 
 
+@dataclass(frozen=True)
+class Conducted:
+    """How many units of an experiment were this run's own, and how many of them were not there before."""
+
+    units: int
+    fitted: int
+
+
 def conduct(
     folder: Path,
     wanted: Mapping[str, Settings],
     *,
-    jobs: int | None = None,
+    jobs: Jobs = None,
+    shard: Shard | None = None,
     skip_invalid: bool = False,
     progress: bool | None = None,
-) -> None:
-    """Run experiments into a folder; what is there already is not fitted again."""
+) -> dict[str, Conducted]:
+    """Run experiments into a folder, or one shard of each; what is there already is not fitted again.
+
+    Shards may share the folder or have one each, run at the same time, in any order and more than once. What cannot
+    be fitted is said in a ValueError, once all else is done.
+    """
+    crew = crew_of(jobs)
+    conducted: dict[str, Conducted] = {}
+    troubles: list[str] = []
+    before: set[tuple[str, int]] = set()
     with Progress(progress) as bar:
-        data = Data(jobs or cores(), bar, skip_invalid)
+        data = Data(crew.threads, bar, skip_invalid)
         for name, settings in wanted.items():
             named = name_trials(EXPERIMENTS[name].plan(settings), data)
             shown = pictures.planned(name, named)
-            folder.mkdir(parents=True, exist_ok=True)
-            content = {
-                "experiment": name,
-                "settings": settings.to_dict(),
-                "pictures": [{"file": picture.file, "caption": picture.caption} for picture in shown],
-                "trials": [{"rows": rows_name, **trial.to_dict()} for trial, rows_name in named],
-            }
-            plan_of(folder, name).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-            run(folder, missing(folder, named), data, jobs)
-            pictures.draw_missing(folder, shown, data, jobs)
+            listed = [{"file": picture.file, "caption": picture.caption} for picture in shown]
+            plan = make_plan(name, settings, named, listed)
+            mine = plan.units
+            if shard is not None:
+                _check_same(folder, plan)
+                mine = own_units(plan.units, shard)
+                shown = [picture for picture in shown if plan.units[0] in mine and not picture.fits]
+                # What two experiments have in common is done by the shard that has it in the first.
+                mine = [unit for unit in mine if unit.name not in before]
+                before |= {unit.name for unit in plan.units}
+                note_shard(folder, name, shard)
+            write_plan(folder, plan)
+            left = missing(folder, mine)
+            failed = run(folder, left, data, crew)
+            conducted[name] = Conducted(len(mine), len(left))
+            troubles += [f"{name}, {sentence}" for sentence in failed]
+            if not failed:
+                pictures.draw_missing(folder, shown, data, crew)
+    if troubles:
+        listed_troubles = "\n".join(f"  {sentence}" for sentence in troubles)
+        raise ValueError(
+            f"not everything could be fitted:\n{listed_troubles}\nWhat is finished is in {folder}: run this again "
+            "to go on."
+        )
+    return conducted
 
 
-def plan_of(folder: Path, name: str) -> Path:
-    """The file that says what an experiment consists of."""
-    return folder / f"{name}.json"
+def _check_same(folder: Path, plan: Plan) -> None:
+    """Shards of one folder are of one plan: another would take the place of the first."""
+    path = plan_of(folder, plan.experiment)
+    differing = difference(read_plan(path), plan) if path.is_file() else ""
+    if differing:
+        raise ValueError(
+            f"{path}: the shards before this one are of another experiment: {differing}. Give this one a folder of "
+            "its own with output=FOLDER."
+        )
 
 
 @dataclass(frozen=True)
@@ -136,8 +176,9 @@ def draw(folder: Path, reference: Path | None = None, others: Path | None = None
     for name, experiment in EXPERIMENTS.items():
         if not plan_of(folder, name).is_file():
             continue
-        content, named = _read_plan(plan_of(folder, name))
-        if missing(folder, named):
+        plan = read_plan(plan_of(folder, name))
+        named = plan.named
+        if missing(folder, plan.units):
             unfinished.append(name)
             continue
         labels: dict[str, list[tuple[Trial, str]]] = {}
@@ -151,24 +192,12 @@ def draw(folder: Path, reference: Path | None = None, others: Path | None = None
             others=read_others(others),
         )
         drawn = experiment.report(study)
-        parts = [study.about(), *drawn.parts, *pictures.drawn(folder, content.get("pictures", []))]
-        found[name] = replace(drawn, parts=parts, settings=content["settings"])
+        parts = [study.about(), *drawn.parts, *pictures.drawn(folder, plan.content.get("pictures", []))]
+        found[name] = replace(drawn, parts=parts, settings=plan.content["settings"])
     if not found:
         raise ValueError(f"{folder}: there is no finished experiment here to draw.")
     conclusions = [one.conclusion for one in found.values() if one.conclusion]
     return Drawn(findings.write(folder, found), conclusions, unfinished)
-
-
-def _read_plan(path: Path) -> tuple[dict[str, Any], list[tuple[Trial, str]]]:
-    """What an experiment consists of: the file's content, and the trials with the names of their rows."""
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if any("fitting" not in item for item in content["trials"]):
-        raise ValueError(
-            f"{path}: this experiment is of an older version, whose rows are others: run it again, into a new "
-            "folder."
-        )
-    named = [(item.pop("rows"), trial_from(item)) for item in content["trials"]]
-    return content, [(trial, name) for name, trial in named]
 
 
 def read_reference(

@@ -68,6 +68,16 @@ class Study:
             f"{', '.join(f'{noise:g}' for noise in noises)}; seed {first.fitting.seed}; landmarks: {first.points}."
         )
 
+    def clocks(self) -> str:
+        """What times were measured with, in a sentence, if that is known."""
+        found = sorted(set().union(*(fits.clocks for fits in self.fits.values())))
+        if len(found) > 1:
+            return (
+                "Times were not all measured alike, and cannot be compared where they were not. Fits ran on "
+                f"{'; on '.join(found)}."
+            )
+        return f"Fits ran on {found[0]}." if found else ""
+
     def start(self) -> Summary:
         """How far off the starts are."""
         fits = next(iter(self.fits.values()))

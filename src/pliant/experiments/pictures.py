@@ -15,10 +15,12 @@ from matplotlib.figure import Figure
 
 from pliant import report
 from pliant.arrays import Float64
+from pliant.crew import Crew
 from pliant.experiments.findings import Photograph
 from pliant.experiments.rows import read_points
 from pliant.experiments.run import Data
 from pliant.experiments.trial import Trial
+from pliant.experiments.units import Named
 from pliant.files import replaced
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_exemplars, plot_sampling, plot_starts
@@ -30,16 +32,18 @@ _ROWS = 2
 _EXEMPLARS = 6
 """Images that fits are shown on."""
 
-Named = Sequence[tuple[Trial, str]]
-
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A file in the folder of pictures, what it shows, and how it is drawn; None if that cannot be had."""
+    """A file in the folder of pictures, what it shows, and how it is drawn; None if that cannot be had.
+
+    Those of `fits` need rows of all shards and the images; the others need a model and the images.
+    """
 
     file: str
     caption: str
-    draw: Callable[[Path, Data, int | None], Figure | None]
+    draw: Callable[[Path, Data, Crew], Figure | None]
+    fits: bool = False
 
 
 def planned(experiment: str, named: Named) -> list[Picture]:
@@ -54,16 +58,16 @@ def planned(experiment: str, named: Named) -> list[Picture]:
     return []
 
 
-def draw_missing(folder: Path, wanted: Sequence[Picture], data: Data, jobs: int | None) -> None:
+def draw_missing(folder: Path, wanted: Sequence[Picture], data: Data, crew: Crew) -> None:
     """Draw what is not there yet."""
     for picture in wanted:
         path = folder / FOLDER / picture.file
         if path.is_file():
             continue
-        figure = picture.draw(folder, data, jobs)
+        figure = picture.draw(folder, data, crew)
         if figure is not None:
             path.parent.mkdir(exist_ok=True)
-            with replaced(path, alone=True) as partial:
+            with replaced(path) as partial:
                 partial.write_bytes(report.rendered(figure, "png"))
 
 
@@ -78,8 +82,8 @@ def _of_sampling(named: Named) -> list[Picture]:
     noises = sorted({one.noise for one, _ in named})
     samplings = sorted({one.fitting.sampling for one, _ in named}, reverse=True)
 
-    def starts(folder: Path, data: Data, jobs: int | None) -> Figure:
-        model, tested = data.model(trial, jobs), data.test(trial).spread(_ROWS)
+    def starts(folder: Path, data: Data, crew: Crew) -> Figure:
+        model, tested = data.model(trial, crew), data.test(trial).spread(_ROWS)
         every = list(zip(tested.truths, tested.numbers, strict=True))
         begun = {
             f"{noise:.1%}": [
@@ -90,8 +94,8 @@ def _of_sampling(named: Named) -> list[Picture]:
         }
         return plot_starts(list(tested.samples), begun, list(tested.truths))
 
-    def pixels(folder: Path, data: Data, jobs: int | None) -> Figure:
-        frame = data.model(trial, jobs).levels[-1].motion.frame
+    def pixels(folder: Path, data: Data, crew: Crew) -> Figure:
+        frame = data.model(trial, crew).levels[-1].motion.frame
         return plot_sampling(frame, {f"{share:.0%}": frame.sample(share) for share in samplings})
 
     return [
@@ -114,7 +118,7 @@ def _of_fits(group: str, named: Named) -> Picture:
     for trial, name in named:
         labels.setdefault(trial.label, []).append((trial, name))
 
-    def fits(folder: Path, data: Data, jobs: int | None) -> Figure | None:
+    def fits(folder: Path, data: Data, crew: Crew) -> Figure | None:
         found = {label: read_points(folder, some) for label, some in labels.items()}
         first = next(iter(labels))
         samples, truths = {}, {}
@@ -141,7 +145,7 @@ def _of_fits(group: str, named: Named) -> Picture:
         f"{group}: fits from the first start with their errors, evenly from the smallest to the largest error of "
         "the first row."
     )
-    return Picture(f"{named[0][1]}-fits.png", caption, fits)
+    return Picture(f"{named[0][1]}-fits.png", caption, fits, fits=True)
 
 
 def _errors(found: Mapping[int, Float64], truths: Mapping[int, Float64], points: str) -> dict[int, float]:

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,8 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Float64
 from pliant.experiments.trial import Trial
-from pliant.table import Row, read_fits, rows_of, write_table
+from pliant.files import replaced
+from pliant.table import Row, read_fits, read_head, rows_of, write_table
 from pliant.table.reading import ROWS
 from pliant.version import __version__
 
@@ -31,7 +35,7 @@ class Fits:
     `images (k,)` are names that are the same for all labels. `costs` and `courses` have an array
     `(k, iterations + 1)` for each level: the cost over the first one, and the error; a fit that ended early stays
     where it was. A level that was not reached has nan for its costs. `done (k, levels)` are the iterations that
-    there were at each level.
+    there were at each level. `clocks` are what the seconds were measured with, where that is known.
     """
 
     images: NDArray[np.str_]
@@ -43,6 +47,7 @@ class Fits:
     done: Float64
     costs: tuple[Float64, ...]
     courses: tuple[Float64, ...]
+    clocks: frozenset[str] = frozenset()
 
 
 def digest(trial: Trial, data: Mapping[str, str]) -> str:
@@ -71,11 +76,34 @@ def settings_of(trial: Trial, name: str) -> dict[str, Any]:
     }
 
 
-def write_rows(path: Path, trial: Trial, rows: Iterable[Row], names: Sequence[str] = ()) -> None:
-    """Write the rows of a trial; `names` are those of the landmarks."""
+def clock(threads: int) -> dict[str, Any]:
+    """What the seconds of rows are measured with: the processor, and how many fits run side by side."""
+    return {"processor": _processor(), "threads": threads}
+
+
+@cache
+def _processor() -> str:
+    try:
+        found = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def write_rows(
+    path: Path,
+    trial: Trial,
+    rows: Iterable[Row],
+    names: Sequence[str] = (),
+    clock: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the rows of a trial; `names` are those of the landmarks, and `clock` is what timed them."""
     head = {"pliant": __version__, "folds": trial.sets.folds, **trial.identity()}
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_table(path, rows, head, names, "experiment")
+    # Another run of the same shard may write the same rows at this moment: each has a file of its own until it is
+    # whole, and the last one stays.
+    with replaced(path) as partial:
+        write_table(partial, rows, {**head, "clock": clock} if clock else head, names, "experiment")
 
 
 def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
@@ -83,6 +111,7 @@ def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
     wanted = ["number", "start", "error", "start_error", "status", "seconds", "costs", "errors"]
     rows: list[Row] = []
     images: list[str] = []
+    clocks: set[str] = set()
     for trial, name in trials:
         for start in range(trial.starts):
             path = file_of(folder, name, start)
@@ -91,6 +120,8 @@ def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
             some = list(rows_of(path, wanted))
             images += [f"{', '.join(trial.test)} {trial.test_part}: {row['number']}" for row in some]
             rows += some
+            measured = read_head(path).get("clock")
+            clocks |= {f"{measured['processor']}, {measured['threads']} at a time"} if measured else set()
     lengths = trials[0][0].iterations
     costs = tuple(_course(rows, "costs", level, length) for level, length in enumerate(lengths))
     return Fits(
@@ -103,6 +134,7 @@ def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
         done=np.array([_done(row["costs"], len(lengths)) for row in rows]),
         costs=tuple(level / level[:, :1] for level in costs),
         courses=tuple(_course(rows, "errors", level, length) for level, length in enumerate(lengths)),
+        clocks=frozenset(clocks),
     )
 
 

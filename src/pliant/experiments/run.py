@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -14,22 +14,27 @@ from pliant.arrays import Float64, Image, Int32
 from pliant.batch import BLOCK, fit_all
 from pliant.building.build import checked_samples
 from pliant.building.build import model_of as model_of_samples
+from pliant.crew import Crew, Threads
 from pliant.data.dataset import Dataset
 from pliant.data.loading import load_dataset, short_name
 from pliant.evaluation import annotated
 from pliant.experiments import rows
 from pliant.experiments.trial import Sets, Trial
+from pliant.experiments.units import Unit, by_model, model_of
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
 from pliant.metrics import normalised_error, point_subset
 from pliant.model import Model
+from pliant.objects import said
 from pliant.progress import Advance, Progress
 from pliant.settings import Training
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
 from pliant.table import cells_of
 from pliant.tuning.experts import kinds_to_try, teach
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,11 +83,16 @@ class Data:
             self._sets[key] = Annotated(samples, truths, every, "").only(every)
         return self._sets[key]
 
-    def model(self, trial: Trial, jobs: int | None) -> Model:
+    def model(self, trial: Trial, crew: Crew) -> Model:
         """The model of a trial; the last one is kept."""
         if self._model is None or self._model[0] != model_of(trial):
-            self._model = model_of(trial), train_model(trial, self, jobs)
+            self.keep(trial, crew.one(_train_one, trial, self.training(trial.sets).samples))
+        assert self._model is not None
         return self._model[1]
+
+    def keep(self, trial: Trial, model: Model) -> None:
+        """Keep the model of a trial until there is another."""
+        self._model = model_of(trial), model
 
     def training(self, sets: Sets) -> Annotated:
         """What a model learns from."""
@@ -119,47 +129,153 @@ def name_trials(trials: Sequence[Trial], data: Data) -> list[tuple[Trial, str]]:
     return named
 
 
-def missing(folder: Path, named: Sequence[tuple[Trial, str]]) -> list[tuple[Trial, str, list[int]]]:
-    """What is not there yet: trials, the names of their rows, and the start numbers; nothing twice."""
-    left: dict[str, tuple[Trial, str, list[int]]] = {}
-    for trial, name in named:
-        starts = [k for k in range(trial.starts) if not rows.file_of(folder, name, k).is_file()]
-        if starts and (name not in left or len(starts) > len(left[name][2])):
-            left[name] = (trial, name, starts)
-    # Trials of one model follow each other, so that there is only one of these at a time.
-    models = list(dict.fromkeys(model_of(trial) for trial, _, _ in left.values()))
-    return sorted(left.values(), key=lambda item: models.index(model_of(item[0])))
+@dataclass(frozen=True)
+class Fitted:
+    """The rows of a unit, and what their seconds were measured with."""
+
+    rows: list[Mapping[str, Any]]
+    landmark_names: Sequence[str]
+    clock: Mapping[str, Any]
 
 
-def model_of(trial: Trial) -> tuple[Training, Sets]:
-    """What decides a trial's model."""
-    return trial.training, trial.sets
+@dataclass(frozen=True)
+class Trouble:
+    """Why there is no model, or why a unit has no rows."""
+
+    sentence: str
 
 
-def run(
-    folder: Path,
-    left: Sequence[tuple[Trial, str, list[int]]],
-    data: Data,
-    jobs: int | None = None,
-) -> None:
-    """Train, fit and write what is left."""
-    advance = data.bar.start("fitting", sum(len(data.test(trial).samples) * len(ks) for trial, _, ks in left))
-    for trial, name, starts in left:
-        fitter = make_fitter(data.model(trial, jobs), trial.fitting, jobs=jobs, confidence=False)
-        tested, shared = data.test(trial), rows.settings_of(trial, name)
-        for start in starts:
-            done = [{**shared, **row} for row in _fit(fitter, trial, tested, start, advance)]
-            path = rows.file_of(folder, name, start)
-            rows.write_rows(path, trial, done, fitter.model.landmark_names)
+def run(folder: Path, left: Sequence[Unit], data: Data, crew: Crew) -> list[str]:
+    """Train, fit and write what is left; returns what could not be done, in sentences.
+
+    Each model is trained once, by one of the crew, side by side with others. Its units are then dealt to all of
+    them, while later models may still be trained. This process goes through models and units one after the other.
+    Rows come back here to be written, so that workers need no more than the images.
+    """
+    tests = {images_of(unit.trial): data.test(unit.trial) for unit in left}
+    advance = data.bar.start("fitting", sum(len(tests[images_of(unit.trial)].samples) for unit in left))
+    groups = by_model(left)
+    troubles: list[str] = []
+
+    def note(unit: str, trouble: Trouble) -> None:
+        troubles.append(f"{unit}: {trouble.sentence}")
+        data.bar.note(troubles[-1])
+
+    for units, model in _trained(crew, groups, data):
+        if isinstance(model, Trouble):
+            note(f"the model of {units[0].trial.label}, which {len(units)} units need", model)
+            continue
+        data.keep(units[0].trial, model)
+        own = {images_of(unit.trial): tests[images_of(unit.trial)] for unit in units}
+        for which, done in _fitted(crew, units, model, own, advance):
+            if isinstance(done, Trouble):
+                note(str(units[which]), done)
+            else:
+                rows.write_rows(
+                    units[which].file(folder), units[which].trial, done.rows, done.landmark_names, done.clock
+                )
+    return troubles
 
 
-def train_model(trial: Trial, data: Data, jobs: int | None) -> Model:
+def _trained(
+    crew: Crew, groups: Sequence[list[Unit]], data: Data
+) -> Iterator[tuple[list[Unit], Model | Trouble]]:
+    """The units of each model with the model, as they come."""
+    for low in range(0, len(groups), _AHEAD):
+        some = groups[low : low + _AHEAD]
+        lessons = [(units[0].trial, data.training(units[0].trial.sets).samples) for units in some]
+        called = [f"the model of {units[0].trial.label}" for units in some]
+        for number, model in _all_named(called, crew.each(train_models, lessons)):
+            yield some[number], model
+
+
+_AHEAD = 16
+"""Models that are under way at most, or wait for their units to be fitted: each takes memory."""
+
+
+def _fitted(
+    crew: Crew, units: Sequence[Unit], model: Model, tests: Mapping[Any, Annotated], advance: Advance
+) -> Iterator[tuple[int, Fitted | Trouble]]:
+    """The units of a model as they come; those that are fitted here advance with every image."""
+    if isinstance(crew, Threads):
+        yield from enumerate(fit_units(units, model, tests, threads=crew.threads, advance=advance))
+        return
+    for number, done in _all_named(list(map(str, units)), crew.each(fit_units, units, model, tests)):
+        for row in done.rows if isinstance(done, Fitted) else ():
+            advance(row["status"] == Status.FAILED)
+        yield number, done
+
+
+def _all_named(names: Sequence[str], results: Iterable[tuple[int, Result]]) -> Iterator[tuple[int, Result]]:
+    """Results of a crew as they come; if it cannot go on, the error names what it has not done."""
+    left = dict(enumerate(names))
+    try:
+        for number, result in results:
+            del left[number]
+            yield number, result
+    except OSError as error:
+        if not left:
+            raise
+        raise OSError(f"{error} Not done: {'; '.join(left.values())}.") from error
+
+
+def images_of(trial: Trial) -> tuple[Any, ...]:
+    """What decides the images that a trial is tried on."""
+    return (
+        (trial.sets, trial.most)
+        if trial.sets.folds
+        else (trial.test, trial.test_part, trial.most, trial.sets)
+    )
+
+
+def train_models(lessons: Iterable[tuple[Trial, Dataset]], *, threads: int) -> Iterator[Model | Trouble]:
+    """The models of trials, each with the samples that it learns from."""
+    for trial, samples in lessons:
+        found: Model | Trouble
+        try:
+            found = train_model(trial, samples, threads)
+        except Exception as error:
+            found = Trouble(said(error))
+        yield found
+
+
+def train_model(trial: Trial, samples: Dataset, jobs: int | None) -> Model:
     """The model of a trial, with an expert if its settings ask for one by name."""
-    valid = checked_samples(data.training(trial.sets).samples, trial.training, jobs=jobs, progress=False)
+    valid = checked_samples(samples, trial.training, jobs=jobs, progress=False)
     model = model_of_samples(valid, trial.training, jobs=jobs, progress=False)
     kinds = kinds_to_try(trial.training, len(valid.dataset))
     taught = teach(model, valid.dataset, trial.training, kinds, jobs=jobs, progress=False)
     return model if taught is None else taught.model
+
+
+def _train_one(trial: Trial, samples: Dataset, *, threads: int) -> Model:
+    return train_model(trial, samples, threads)
+
+
+def fit_units(
+    units: Iterable[Unit],
+    model: Model,
+    tests: Mapping[Any, Annotated],
+    *,
+    threads: int,
+    advance: Advance = lambda failed=False: None,
+) -> Iterator[Fitted | Trouble]:
+    """The rows of units of one model; `tests` are the images of their trials."""
+    last: tuple[Trial, Fitter] | None = None
+    for unit in units:
+        done: Fitted | Trouble
+        trial = unit.trial
+        try:
+            if last is None or last[0] != trial:
+                # Forgotten first: what a fitter prepares is large.
+                last = None
+                last = trial, make_fitter(model, trial.fitting, jobs=threads, confidence=False)
+            shared = rows.settings_of(trial, unit.rows)
+            fits = _fit(last[1], trial, tests[images_of(trial)], unit.start, advance)
+            done = Fitted([{**shared, **row} for row in fits], model.landmark_names, rows.clock(threads))
+        except Exception as error:
+            done = Trouble(said(error))
+        yield done
 
 
 def _fit(

@@ -75,6 +75,10 @@ class NoPyTorch(ValueError):
             "take the linear expert. Once it is trained, it is used without PyTorch."
         )
 
+    def __reduce__(self) -> tuple[type[NoPyTorch], tuple[()]]:
+        """For it to come back from another machine as it is."""
+        return NoPyTorch, ()
+
 
 def training_device() -> str | None:
     """Where networks would be trained, "cuda" or "cpu"; None without PyTorch."""

@@ -20,7 +20,7 @@ from pliant.appearance.view import (
     scale_to_frame,
     unlike,
 )
-from pliant.arrays import Float64, Floats, Image
+from pliant.arrays import Float64, Floats, Image, Lean
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
 from pliant.fitting.guided import GUIDED, first_level, guides, landmarks_of, spread_of, term_in_views
@@ -63,8 +63,8 @@ _MARGIN = 0.3
 
 
 @dataclass(frozen=True)
-class Fitter:
-    """A model and settings, with all that can be computed before an image is seen."""
+class Fitter(Lean):
+    """A model and settings, with all that can be computed before an image is seen; pickles do without that."""
 
     model: Model
     settings: Fitting = Fitting()
@@ -367,6 +367,10 @@ def make_fitter(
 ) -> Fitter:
     """A fitter with checked settings; the arguments are those of `fit`."""
     # What is wrong with these should be said before an image is seen.
+    if jobs is not None and not isinstance(jobs, int):
+        raise ValueError(
+            "jobs are threads here. A cluster fits images to a table on disk: pliant.bulk.fit_images."
+        )
     weighs = model.confidence is not None if confidence is None else confidence
     fitter = Fitter(model, (settings or Fitting()).changed(**changes), jobs or cores(), trace, weighs)
     _ = fitter.algorithm

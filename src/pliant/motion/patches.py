@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats, Int32, readonly
+from pliant.arrays import Float64, Floats, Int32, Lean, readonly
 from pliant.motion.frame import Frame
 from pliant.shape.procrustes import shape_size
 
@@ -59,7 +59,7 @@ class PatchFrame(Frame):
 
 
 @dataclass(frozen=True)
-class Patches:
+class Patches(Lean):
     """The warp W(x; p) = x + B (s(p) - vertices) with a single one in each row of B, for the pixel's landmark."""
 
     frame: PatchFrame

@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats, Int32, readonly
+from pliant.arrays import Float64, Floats, Int32, Lean, readonly
 from pliant.motion.frame import Frame, barycentric_maps
 
 
 @dataclass(frozen=True)
-class PiecewiseAffine:
+class PiecewiseAffine(Lean):
     """The warp W(x; p) = B s(p) with three non-zeros in each row of B: barycentric weights."""
 
     frame: Frame

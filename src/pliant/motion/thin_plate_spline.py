@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats, readonly
+from pliant.arrays import Float64, Floats, Lean, readonly
 from pliant.motion.frame import Frame
 
 
 @dataclass(frozen=True)
-class ThinPlateSpline:
+class ThinPlateSpline(Lean):
     """The warp W(x; p) = B s(p) with full rows of B: a spline is linear in the points it interpolates."""
 
     frame: Frame

@@ -225,7 +225,7 @@ class Training(Settings):
     memory_gb: float = setting(
         2.0,
         number(above=0, what="a number of gigabytes"),
-        "Gigabytes for samples; beyond that they are streamed.",
+        "Gigabytes for samples, on a cluster for each thread of a worker; beyond that they are streamed.",
     )
     licence: str = setting("", text(), "A note on the data's licence, kept in the file.")
     seed: int = setting(0, whole(0), "Another seed holds out other samples.")

@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Float64, Floats
-from pliant.shape.procrustes import align, generalised_procrustes, shape_size
-from pliant.shape.symmetry import find_mirror
+from pliant.arrays import Float64, Floats, evenly_spread
+from pliant.shape.procrustes import align, procrustes_mean, shape_size
+from pliant.shape.symmetry import ENOUGH, find_mirror
 
 Bools = NDArray[np.bool_]
 
@@ -37,16 +37,19 @@ def find_mirrored(shapes: Floats) -> Bools:
     if len(shapes) < 2 or np.sum(known) < 4:
         return none
     shapes = np.asarray(shapes, dtype=np.float64)[:, known]
-    mirrored = _nearer_in_a_mirror(shapes, shapes[0])
+    some = shapes[evenly_spread(len(shapes), ENOUGH)]
+    mirrored = _nearer_in_a_mirror(some, some[0])
     for _ in range(20):
         before = mirrored
-        mean, _ = generalised_procrustes(facing_alike(shapes, mirrored))
-        mirrored = _nearer_in_a_mirror(shapes, mean)
+        mean = procrustes_mean(facing_alike(some, mirrored))
+        mirrored = _nearer_in_a_mirror(some, mean)
         if np.array_equal(mirrored, before):
             break
-    if 2 * np.sum(mirrored) > len(shapes):
-        mean, mirrored = mean * _MIRROR, ~mirrored
     plain, other = _distances(shapes, mean), _distances(shapes * _MIRROR, mean)
+    if len(some) < len(shapes):
+        mirrored = np.asarray(other < plain)
+    if 2 * np.sum(mirrored) > len(shapes):
+        plain, other, mirrored = other, plain, ~mirrored
     sure = mirrored & (other < _SURE * plain)
     if not np.any(sure) or np.median(plain[~mirrored] / other[~mirrored]) > _SURE:
         return none
@@ -82,7 +85,7 @@ def other_way(mean: Floats, points: Floats) -> Float64:
 
 def side(shapes: Floats) -> str:
     """Where shapes `(k, v, 2)` that face alike have their first landmark: left, right, or neither ("")."""
-    mean, _ = generalised_procrustes(shapes)
+    mean = procrustes_mean(shapes[evenly_spread(len(shapes), ENOUGH)])
     off = float(mean[0, 0] - (mean[:, 0].min() + mean[:, 0].max()) / 2) / float(shape_size(mean))
     return "" if abs(off) < _SIDE else "left" if off < 0 else "right"
 
@@ -93,8 +96,13 @@ def _nearer_in_a_mirror(shapes: Float64, mean: Floats) -> Bools:
 
 def _distances(shapes: Float64, mean: Floats) -> Float64:
     """Root-mean-square distances `(k,)` of shapes `(k, v, 2)` from the mean that poses do not explain."""
-    placed = align(shapes, mean).apply(shapes)
-    return np.asarray(np.sqrt(np.mean(np.sum((placed - mean) ** 2, axis=-1), axis=-1)))
+    found = np.empty(len(shapes))
+    # In blocks: copies of millions of shapes would fill the memory.
+    for first in range(0, len(shapes), ENOUGH):
+        some = shapes[first : first + ENOUGH]
+        placed = align(some, mean).apply(some)
+        found[first : first + ENOUGH] = np.sqrt(np.mean(np.sum((placed - mean) ** 2, axis=-1), axis=-1))
+    return found
 
 
 def _symmetric(shapes: Float64) -> bool:

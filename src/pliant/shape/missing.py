@@ -8,14 +8,19 @@ let expect, with the uncertainty that remains; given all coordinates, the model 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64, Floats
+from pliant.crew import Jobs, crew_of
 from pliant.shape.procrustes import Similarity, align, shape_size
 from pliant.threads import one_blas_thread
+
+_AT_ONCE = 16_384
+"""Shapes that are filled in together."""
 
 _HELD_OUT = 0.1
 """The share of the known landmarks of incomplete shapes that is hidden to choose the number of modes by."""
@@ -34,10 +39,11 @@ _FLOOR = 1e-12
 Mask = NDArray[np.bool_]
 
 
-def complete(incomplete: Floats) -> Float64:
+def complete(incomplete: Floats, jobs: Jobs = 1) -> Float64:
     """`incomplete (k, v, 2)` with missing landmarks (nan) filled in; those that are known stay as they are.
 
-    How many modes the shape model has is chosen by how well it finds known landmarks that are hidden from it.
+    How many modes the shape model has is chosen by how well it finds known landmarks that are hidden from it. Many
+    thousands of shapes are filled in by parts, each with a model of its own: every so many of them is in a part.
     """
     shapes: Float64 = np.array(incomplete, dtype=np.float64)
     known = ~np.any(np.isnan(shapes), axis=-1)
@@ -49,6 +55,23 @@ def complete(incomplete: Floats) -> Float64:
     few = np.flatnonzero(np.sum(known, axis=1) < 3)
     if len(few):
         raise ValueError(f"shape {few[0]} has fewer than three known landmarks, and cannot be filled in.")
+    count = -(-len(shapes) // _AT_ONCE)
+    parts = [shapes[number::count] for number in range(count)]
+    if count == 1 or not all(np.all(np.any(known[number::count], axis=0)) for number in range(count)):
+        return _completed(shapes)
+    for number, filled in crew_of(jobs).each(_completed_parts, parts):
+        shapes[number::count] = filled
+    return shapes
+
+
+def _completed_parts(parts: Sequence[Float64], *, threads: int) -> Iterator[Float64]:
+    yield from map(_completed, parts)
+
+
+def _completed(shapes: Float64) -> Float64:
+    known = ~np.any(np.isnan(shapes), axis=-1)
+    if np.all(known):
+        return shapes
     # The products are so small that sharing them out takes longer than they do.
     with one_blas_thread():
         modes = _choose_modes(shapes, known)

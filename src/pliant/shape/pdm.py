@@ -7,13 +7,17 @@ The similarity vectors come first, after Matthews and Baker: scale, rotation, an
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from pliant import pca
 from pliant.arrays import Concise, Float64, Floats, readonly
-from pliant.shape.procrustes import generalised_procrustes, shape_size
+from pliant.crew import Jobs, crew_of
+from pliant.shape.procrustes import align, parts_of_shapes, procrustes_mean, shape_size
+from pliant.threads import one_blas_thread
 
 SIMILARITY = 4
 """How many of the leading parameters are the similarity's."""
@@ -102,11 +106,13 @@ class ShapeModel(Concise):
         )
 
 
-def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0) -> ShapeModel:
+def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0, jobs: Jobs = 1) -> ShapeModel:
     """The model of shapes `(k, v, 2)`, whose mean is centred at the origin and has the given size.
 
     What a similarity can do is taken out of the aligned shapes before their principal components are
-    found, so that similarity and modes are orthogonal and no mode spends itself on pose.
+    found, so that similarity and modes are orthogonal and no mode spends itself on pose. Of thousands of shapes,
+    the components are those of a scatter matrix that is summed over parts; the model is the same bit by bit
+    whoever sums them.
     """
     shapes = np.asarray(shapes, dtype=np.float64)
     if shapes.ndim != 3 or shapes.shape[2] != 2:
@@ -115,13 +121,17 @@ def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0) -> 
         raise ValueError("a shape model needs at least two shapes.")
     if shapes.shape[1] < 3:
         raise ValueError(f"a shape model needs at least three landmarks, and there are {shapes.shape[1]}.")
-    mean, aligned = generalised_procrustes(shapes)
+    parts = parts_of_shapes(shapes)
+    mean = procrustes_mean(shapes, jobs=jobs)
     factor = size / float(shape_size(mean))
-    mean, aligned = mean * factor, aligned * factor
-    similarity = similarity_vectors(mean)
-    deviations = (aligned - mean).reshape(len(shapes), -1)
-    deviations -= (deviations @ similarity) @ similarity.T
-    components = pca.exact_pca(deviations)
+    similarity = similarity_vectors(mean * factor)
+    if len(parts) == 1:
+        # A scatter matrix would square the condition number, for nothing.
+        components = pca.exact_pca(_deviations(parts[0], mean, factor, similarity))
+    else:
+        spread = crew_of(jobs).merged(_spread, parts, _both_spread, mean, factor, similarity)
+        components = pca.scatter_pca(len(shapes), *spread)
+    mean = mean * factor
     # Below this, in square pixels, there is rounding and no variation: a rigid object has no modes.
     kept = int(np.sum(components.eigenvalues > 1e-12 * size**2))
     model = ShapeModel(
@@ -132,6 +142,32 @@ def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0) -> 
         rank=min(components.rank, 2 * len(mean) - SIMILARITY),
     )
     return model.truncated(modes)
+
+
+def _deviations(shapes: Float64, mean: Float64, factor: float, similarity: Float64) -> Float64:
+    """What shapes `(k, v, 2)` are off the mean by `(k, 2v)`, in pixels, that no similarity explains."""
+    aligned = align(shapes, mean).apply(shapes) * factor
+    deviations = (aligned - mean * factor).reshape(len(shapes), -1)
+    deviations -= (deviations @ similarity) @ similarity.T
+    return deviations
+
+
+def _spread(
+    parts: Sequence[Float64], mean: Float64, factor: float, similarity: Float64, *, threads: int
+) -> Iterator[tuple[Float64, Float64]]:
+    """For each part, the sum `(2v,)` of the deviations and that of their products `(2v, 2v)`."""
+
+    def one(shapes: Float64) -> tuple[Float64, Float64]:
+        deviations = _deviations(shapes, mean, factor, similarity)
+        return deviations.sum(axis=0), deviations.T @ deviations
+
+    with one_blas_thread(), ThreadPoolExecutor(max_workers=threads) as pool:
+        found = list(pool.map(one, parts))
+    yield from found
+
+
+def _both_spread(one: tuple[Float64, Float64], other: tuple[Float64, Float64]) -> tuple[Float64, Float64]:
+    return one[0] + other[0], one[1] + other[1]
 
 
 def similarity_vectors(mean: Floats) -> Float64:

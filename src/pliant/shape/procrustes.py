@@ -6,14 +6,21 @@ inversion and least squares are then one line each, and a reflection cannot occu
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float64, Floats
+from pliant.crew import Jobs, crew_of
 
 Complex = NDArray[np.complex128]
+
+AT_ONCE = 4096
+"""Shapes in a part: sums of parts follow from the number of shapes alone, whoever makes them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,18 +66,52 @@ def generalised_procrustes(shapes: Floats, tolerance: float = 1e-10) -> tuple[Fl
     average orientation of the shapes: upright objects have an upright mean.
     """
     shapes = np.asarray(shapes, dtype=np.float64)
+    mean = procrustes_mean(shapes, tolerance)
+    return mean, align(shapes, mean).apply(shapes)
+
+
+def procrustes_mean(shapes: Floats, tolerance: float = 1e-10, jobs: Jobs = 1) -> Float64:
+    """The mean `(v, 2)` of shapes `(k, v, 2)` alone, as `generalised_procrustes` has it.
+
+    Sums are made over parts of the shapes, in each round anew.
+    """
+    shapes = np.asarray(shapes, dtype=np.float64)
+    parts = parts_of_shapes(shapes)
+    crew = crew_of(jobs if len(parts) > 1 else 1)
     mean = _normalised(shapes[0])
     for _ in range(100):
         previous = mean
-        aligned = align(shapes, mean).apply(shapes)
-        mean = _normalised(aligned.mean(axis=0))
+        mean = _normalised(crew.merged(_sums, parts, np.add, _placed, mean) / len(shapes))
         # Without this, scale and rotation of the mean drift along a valley of equally good solutions.
         mean = _normalised(align(mean, previous).apply(mean))
         if np.max(np.abs(mean - previous)) < tolerance:
             break
-    tilt = np.angle(np.sum(np.exp(1j * align(mean, shapes).angle)))
-    mean = Similarity(np.exp(1j * np.asarray(tilt)), np.zeros((), np.complex128)).apply(mean)
-    return mean, align(shapes, mean).apply(shapes)
+    tilt = np.angle(crew.merged(_sums, parts, np.add, _turns, mean))
+    return Similarity(np.exp(1j * np.asarray(tilt)), np.zeros((), np.complex128)).apply(mean)
+
+
+def parts_of_shapes(shapes: Floats) -> list[Float64]:
+    """Shapes `(k, v, 2)` in parts: one, unless there are thousands."""
+    return [
+        np.asarray(shapes[first : first + AT_ONCE], dtype=np.float64)
+        for first in range(0, len(shapes), AT_ONCE)
+    ]
+
+
+def _sums(
+    parts: Sequence[Float64], what: Callable[[Float64, Float64], NDArray[Any]], mean: Float64, *, threads: int
+) -> Iterator[NDArray[Any]]:
+    """For each part, the sum of what the function makes of its shapes and the mean."""
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        yield from pool.map(lambda shapes: np.sum(what(shapes, mean), axis=0), parts)
+
+
+def _placed(shapes: Float64, mean: Float64) -> Float64:
+    return align(shapes, mean).apply(shapes)
+
+
+def _turns(shapes: Float64, mean: Float64) -> Complex:
+    return np.asarray(np.exp(1j * align(mean, shapes).angle))
 
 
 def shape_size(points: Floats) -> Float64:

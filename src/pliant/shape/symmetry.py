@@ -11,8 +11,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from pliant.arrays import Float64, Floats, Int32
+from pliant.arrays import Float64, Floats, Int32, evenly_spread
 from pliant.shape.procrustes import generalised_procrustes
+
+ENOUGH = 10_000
+"""Shapes, evenly spread over all, that tell what the object is like in a mirror."""
 
 _STARTS = 36
 """How many axes the search begins with."""
@@ -78,7 +81,7 @@ def mirror_of_pairs(pairs: Iterable[Sequence[int]], landmarks: int) -> Int32:
 
 def _in_a_mirror(shapes: Floats) -> tuple[Float64, Int32, Float64, float]:
     """The mean `(v, 2)`, its best match in a mirror, the mismatches there `(v,)`, and these over the variation."""
-    mean, aligned = generalised_procrustes(shapes)
+    mean, aligned = generalised_procrustes(shapes[evenly_spread(len(shapes), ENOUGH)])
     permutation, mismatch = _best_match(mean, aligned)
     spread = np.sqrt(np.mean(np.sum((aligned - mean) ** 2, axis=-1), axis=0) + _PRECISION**2)
     return mean, permutation, mismatch, float(np.sqrt(np.mean((mismatch / spread) ** 2)))

@@ -13,7 +13,7 @@ laid over the images, those to which it answers most are added, and it is learne
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from pliant.appearance.tones import as_grey_bytes
 from pliant.arrays import Float32, Float64
+from pliant.crew import Jobs, crew_of
 from pliant.data.dataset import Sample
 from pliant.shape import Similarity, align, shape_size
 from pliant.starts.cells import CELL, cells
@@ -67,7 +68,7 @@ class _Known(NamedTuple):
     number: int
 
 
-def learn_filter(samples: Sequence[Sample], shapes: Float64, mean: Float64, jobs: int = 1) -> ObjectFilter:
+def learn_filter(samples: Sequence[Sample], shapes: Float64, mean: Float64, jobs: Jobs = 1) -> ObjectFilter:
     """A filter for the object with landmarks `shapes (k, v, 2)` in the samples, and the mean shape `(v, 2)`."""
     shape, rows, columns = _window(mean)
     placed = align(np.broadcast_to(shape, shapes.shape), shapes)
@@ -78,15 +79,24 @@ def learn_filter(samples: Sequence[Sample], shapes: Float64, mean: Float64, jobs
         turn=float(np.quantile(np.abs(placed.angle), 0.95)),
     )
     chosen = np.random.default_rng(0).permutation(len(samples))[:_IMAGES]
+    some = {int(k): (samples[k], Similarity(placed.factor[k], placed.offset[k])) for k in chosen}
+    return crew_of(jobs).one(_learned, some, blank)
+
+
+def _learned(
+    samples: Mapping[int, tuple[Sample, Similarity]], blank: ObjectFilter, *, threads: int
+) -> ObjectFilter:
+    """The filter that these samples teach, which have numbers, and places of the window in their images."""
+    chosen = list(samples)
 
     def known(number: int) -> _Known:
-        one = Similarity(placed.factor[number], placed.offset[number])
-        return _Known(as_grey_bytes(samples[number].image()), one, number)
+        sample, there = samples[number]
+        return _Known(as_grey_bytes(sample.image()), there, number)
 
     copies = min(_MOST_COPIES, math.ceil(_COPIES / len(chosen)))
     mined = chosen[:_MINED]
     others = min(_MOST_OTHERS, math.ceil(_OTHERS / len(mined)))
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
+    with ThreadPoolExecutor(max_workers=threads) as pool:
         objects = np.concatenate(list(pool.map(lambda k: _objects(known(k), blank, copies), chosen)))
         windows = list(pool.map(lambda k: _anywhere(known(k), blank, others), mined))
         found = _discriminant(blank, objects, np.concatenate(windows))

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from pliant.arrays import Float64
+from pliant.crew import Jobs, crew_of
 from pliant.data.dataset import Sample
 from pliant.settings import Detector
 from pliant.starts.detectors import detected, find_detector, haar_face, largest_face
@@ -25,7 +26,7 @@ def learn_placements(
     shapes: Float64,
     mean: Float64,
     detector: str | Detector | None = "auto",
-    jobs: int = 1,
+    jobs: Jobs = 1,
 ) -> tuple[Placement, ...]:
     """Where the object is in its images, and where it is in the boxes of a detector, if that finds it.
 
@@ -36,21 +37,33 @@ def learn_placements(
     chosen = np.linspace(0, len(samples) - 1, min(len(samples), _LEARNED_FROM)).round().astype(int)
     # In another order, so that the first few are as mixed as all of them.
     chosen = np.random.default_rng(0).permutation(chosen)
-    truths = shapes[chosen]
+    some = [samples[number] for number in chosen]
+    return crew_of(jobs).one(_learned, some, shapes[chosen], mean, detector)
+
+
+def _learned(
+    samples: Sequence[Sample],
+    truths: Float64,
+    mean: Float64,
+    detector: str | Detector | None,
+    *,
+    threads: int,
+) -> tuple[Placement, ...]:
+    """Placements as these samples have them."""
     asked = None if detector is None else find_detector("haar-face" if detector == "auto" else detector)
     if asked is not None and asked[1] is haar_face:
         asked = asked[0], largest_face
 
-    def look(number: int) -> tuple[Float64, Float64]:
-        image = samples[number].image()
+    def look(sample: Sample) -> tuple[Float64, Float64]:
+        image = sample.image()
         boxes = np.zeros((0, 4)) if asked is None else detected(*asked, image)
         return image_box(image), boxes[:1]
 
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        seen = list(pool.map(look, chosen[:_TASTE]))
+    with ThreadPoolExecutor(max_workers=threads) as pool:
+        seen = list(pool.map(look, samples[:_TASTE]))
         if detector == "auto" and _on_object(seen, truths) < 0.3 * len(seen):
             asked = None
-        seen += list(pool.map(look, chosen[_TASTE:]))
+        seen += list(pool.map(look, samples[_TASTE:]))
     whole = np.array([box for box, _ in seen])
     placements = [learn_placement(IMAGE, whole, truths, mean, len(seen))]
     if asked is not None:

@@ -6,7 +6,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,8 +15,9 @@ from scipy.special import expit
 from pliant.arrays import Float64, Image
 from pliant.batch import fit_all
 from pliant.building.build import build_model
+from pliant.crew import Jobs, crew_of, in_this_process
 from pliant.data.addresses import Source
-from pliant.data.dataset import Dataset, Sample
+from pliant.data.dataset import Dataset, Sample, evenly
 from pliant.data.loading import as_dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.experts.network import NetworkExpert
@@ -65,6 +65,9 @@ _LOPSIDED, _LOOKED_AT = 1.0, 200
 
 Bools = NDArray[np.bool_]
 
+_MOST_SEEN = 3000
+"""Most samples that partial models are trained on, evenly spread over all."""
+
 _FOLDS = 5
 FEWEST = 10
 """Samples without which nothing is learned."""
@@ -94,7 +97,7 @@ def calibrate(
     images: int = 120,
     algorithm: str = DEFAULT_ALGORITHM,
     seed: int = 0,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: bool | None = None,
 ) -> Model:
     """The same model, with the confidence that its fits deserve.
@@ -135,7 +138,7 @@ def calibrate(
     (True, (68, 2, 2))
 
     """
-    dataset = as_dataset(dataset)
+    dataset = evenly(as_dataset(dataset), _MOST_SEEN)
     if len(dataset) < FEWEST:
         raise ValueError(
             f"confidence is learned from at least {FEWEST} samples, and there are {len(dataset)}."
@@ -147,7 +150,7 @@ def calibrate(
         parts = [dataset.split(1 / _FOLDS, seed)]
     else:
         parts = dataset.folds(_FOLDS, seed)
-    trials = [Trial(partial(_trained_like, model, rest, held, jobs), held) for rest, held in parts]
+    trials = [Trial(rest, held) for rest, held in parts]
     return judged_by(
         model, dataset, trials, images=images, algorithm=algorithm, seed=seed, jobs=jobs, progress=progress
     )
@@ -155,9 +158,9 @@ def calibrate(
 
 @dataclass(frozen=True)
 class Trial:
-    """A model of a part of the data, made when it is needed, and the samples that it has not seen."""
+    """A model of a part of the data, or the samples to train one on, and the samples that it has not seen."""
 
-    partial: Callable[[], Model]
+    known: Model | Dataset
     held: Dataset
 
 
@@ -169,25 +172,55 @@ def judged_by(
     images: int = 120,
     algorithm: str = DEFAULT_ALGORITHM,
     seed: int = 0,
-    jobs: int | None = None,
+    jobs: Jobs = None,
     progress: bool | None = None,
 ) -> Model:
     """The model with the confidence that fits of these trials speak for; the rest is as for `calibrate`."""
-    judged: list[_Judged] = []
-    lopsided = _lopsided(model, dataset)
+    crew = crew_of(jobs)
+    here = in_this_process(crew)
+    each = -(-images // len(trials))
+    task = _Task(model, _lopsided(model, dataset), each, algorithm, seed)
+    found: dict[int, list[_Judged]] = {}
     with Progress(progress) as bar:
         advance = bar.start("held-out images", images)
-        for trial in trials:
-            some = trial.held[: -(-images // len(trials))]
-            judged += _judge(
-                trial.partial(), some, model.object_filter, lopsided, algorithm, seed, jobs, advance
-            )
+        for number, judged in crew.each(_judged_trials, trials, task, advance if here else _silent):
+            found[number] = judged
+            for _ in range(0 if here else len(trials[number].held[:each])):
+                advance()
+    judged = [one for number in range(len(trials)) for one in found[number]]
     if sum(one.near for one in judged) < FEWEST:
         raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
 
-def _trained_like(model: Model, dataset: Dataset, held: Dataset, jobs: int | None) -> Model:
+@dataclass(frozen=True)
+class _Task:
+    """The model to judge, whether it is lopsided, and how many images of a trial are fitted and how."""
+
+    model: Model
+    lopsided: bool
+    images: int
+    algorithm: str
+    seed: int
+
+
+def _judged_trials(
+    trials: Sequence[Trial], task: _Task, advance: Callable[[], None], *, threads: int
+) -> Iterator[list[_Judged]]:
+    """The fits of each trial's held-out images."""
+    for trial in trials:
+        known, held = trial.known, trial.held
+        other = known if isinstance(known, Model) else _trained_like(task.model, known, held, threads)
+        found = task.model.object_filter
+        some = held[: task.images]
+        yield _judge(other, some, found, task.lopsided, task.algorithm, task.seed, threads, advance)
+
+
+def _silent() -> None:
+    """Nobody hears from another machine how far it is."""
+
+
+def _trained_like(model: Model, dataset: Dataset, held: Dataset, jobs: int) -> Model:
     finest = model.levels[-1]
     mesh = finest.motion.frame.triangles
     # A mesh that was found for one mean may be degenerate on another; only the user's own is kept. Files of pliant
@@ -208,7 +241,7 @@ def _judge(
     lopsided: bool,
     algorithm: str,
     seed: int,
-    jobs: int | None,
+    jobs: int,
     advance: Callable[[], None],
 ) -> list[_Judged]:
     """The fits of held-out images; what cannot be used is left out, as training does or says."""

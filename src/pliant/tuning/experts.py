@@ -13,7 +13,7 @@ import numpy as np
 from pliant.arrays import Float64, Image, Int32
 from pliant.batch import fit_all
 from pliant.building.build import build_model
-from pliant.data.dataset import Dataset
+from pliant.data.dataset import Dataset, evenly
 from pliant.data.validation import SamplesLeftOut
 from pliant.experts.linear_training import train_linear
 from pliant.experts.network import NetworkExpert
@@ -53,6 +53,9 @@ _WEIGHTS = (0.1, 0.3, 1.0, 3.0)
 
 _HELD_SHARE, _MOST_HELD, _MANY = 0.25, 200, 800
 """The share of the samples that is held out, the most of them, and from how many on the rest is enough to keep."""
+
+_MOST_TAUGHT = 3000
+"""Most samples that experts learn from, evenly spread over all: their windows are in memory."""
 
 _JUDGED = 50
 """Most held-out samples that are fitted to choose."""
@@ -101,9 +104,9 @@ def teach(
 
     An expert that was asked for by name is given to the model in any case; what it counts for is chosen.
     """
-    dataset = _whole(dataset)
     if tuple(kinds) == ("none",):
         return None
+    dataset = _whole(evenly(dataset, _MOST_TAUGHT))
     if len(dataset) < FEWEST:
         if settings.experts == "auto":
             return None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.dataset import Dataset
+from pliant.data.dataset import Dataset, evenly
 from pliant.progress import Progress
 from pliant.settings import Training
 from pliant.settings.presets import settled
@@ -35,6 +35,9 @@ _FITS_A_SAMPLE = 24
 
 _MOST_HELD, _MOST_TRAINED = 100, 400
 """Samples that are fitted, and that are trained on: more take longer, and hardly change what is found."""
+
+_MOST_SEEN = 3000
+"""Samples that these are drawn from, evenly spread over all: files are read to find copies among them."""
 
 _FEW, _FOLDS = 60, 3
 """Below so many samples, each is held out in turn, in so many parts."""
@@ -90,6 +93,7 @@ def search(
 
     Only what `settings` leaves open is changed. The samples were checked.
     """
+    dataset = evenly(dataset, _MOST_SEEN)
     folds = _folds(dataset, settings, jobs or cores())
     everything = tuple(range(len(NOISES)))
     best = settled(settings, len(dataset))
@@ -137,15 +141,8 @@ def _folds(dataset: Dataset, settings: Training, jobs: int) -> list[Fold]:
         share = min(held_out / len(dataset), _LARGEST_SHARE)
         parts = [dataset.split(share, settings.seed)]
     return [
-        Fold(_evenly(rest, _MOST_TRAINED), _evenly(held, held_out), jobs, settings.seed)
-        for rest, held in parts
+        Fold(evenly(rest, _MOST_TRAINED), evenly(held, held_out), jobs, settings.seed) for rest, held in parts
     ]
-
-
-def _evenly(dataset: Dataset, most: int) -> Dataset:
-    """At most so many of the samples, evenly taken from all."""
-    chosen = np.linspace(0, len(dataset) - 1, min(most, len(dataset))).round().astype(int)
-    return Dataset(tuple(dataset[int(k)] for k in chosen), dataset.source)
 
 
 def _errors(folds: Sequence[Fold], settings: Training, chosen: Sequence[int]) -> Float64:
@@ -168,7 +165,7 @@ def clearly_better(errors: Float64, current: Float64) -> bool:
 
 def _point(folds: Sequence[Fold], settings: Training, share: float, errors: Float64) -> dict[str, float]:
     """A point of the learning curve: how good fits are with a share of the samples to train on."""
-    rests = [_evenly(fold.rest, max(2, round(share * len(fold.rest)))) for fold in folds]
+    rests = [evenly(fold.rest, max(2, round(share * len(fold.rest)))) for fold in folds]
     if share < 1:
         # Modes follow the number of samples, as they would have with so few of them.
         smaller = [
