@@ -170,7 +170,7 @@ def damaged(stage: Stage) -> Shown:
     short.write_bytes(short.read_bytes()[:-100])
     yield (
         "the file of part 8 cut short",
-        expect(stage.command("merge", str(output)).end(), 1, "1 of 18 parts are missing", "the shard 1/2"),
+        expect(stage.command("merge", str(output)).end(), 1, "1 of 18 parts is missing", "the shard 1/2"),
     )
     expect(stage.fit(output, "--shard", "1/2", "--jobs", "1").end(), 0)
     [flipped] = (output / FOLDER).glob("000005-*.parquet")
@@ -179,7 +179,7 @@ def damaged(stage: Stage) -> Shown:
     flipped.write_bytes(content)
     yield (
         "a bit of the file of part 5 flipped",
-        expect(stage.command("merge", str(output)).end(), 1, "1 of 18 parts are damaged", "the shard 2/2"),
+        expect(stage.command("merge", str(output)).end(), 1, "1 of 18 parts is damaged", "the shard 2/2"),
     )
     with cluster(stage, workers=1) as dask:
         said = expect(stage.fit(output, *dask.option, "--resume").end(), 0)
@@ -313,7 +313,8 @@ def training(stage: Stage) -> Shown:
         said = expect(command.end(), 0)
     assert kills, "training ended before a worker could be killed"
     compare_models(quiet, disturbed)
-    yield f"{kills} workers killed while they trained, each replaced by a new one", said
+    last = Said(said.code, said.text.splitlines()[-1])
+    yield f"{kills} workers killed while they trained, each replaced by a new one", last
 
 
 def pids_of(process: subprocess.Popen[bytes]) -> set[int]:

@@ -76,9 +76,14 @@ def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
                 if isinstance(parts, Path) and isinstance(output, Path):
                     move_image_files(parts, output)
         write_others(output, plan.head, plan.landmarks, plan.names)
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
         if not is_merged(folders, output, plan):
-            raise
+            if isinstance(error, ValueError):
+                raise
+            raise OSError(
+                f"{join(output, TABLE)}: this table, or what belongs to it, cannot be written ({error}). All parts "
+                "stay: when this is mended, merge them again, or give the command that fits them with resume=True."
+            ) from error
         said = [MERGED]
     for folder in {*folders, output}:
         remove_parts(join(folder, FOLDER))
@@ -170,8 +175,9 @@ def _missing(plan: Plan, found: Found, missing: Sequence[int], how: str) -> str:
         which = ", ".join(str(Shard(one + 1, count)) for one in of_shards[:_NAMED])
         more = " and others" if len(of_shards) > _NAMED else ""
         one = len(of_shards) == 1
+        verb = "is" if len(missing) == 1 else "are"
         return (
-            f"{len(missing)} of {plan.parts} parts are {how}: those of the {'shard' if one else 'shards'} "
+            f"{len(missing)} of {plan.parts} parts {verb} {how}: those of the {'shard' if one else 'shards'} "
             f"{which}{more}. Run {'it' if one else 'them'} again, which fits what is missing, and then merge."
         )
     return (
