@@ -18,6 +18,9 @@ from pliant.bulk.parts import FOLDER, markers_in, read_plan
 from pliant.data.addresses import Source, join, names_in
 from pliant.table import TABLE, rows_of
 
+IMAGES, SIZE = 120, 112
+"""How many images there are, and how many pixels long."""
+
 PATIENCE = 180.0
 """Seconds until something that should have happened is taken to have failed."""
 
@@ -28,6 +31,19 @@ class Said:
 
     code: int
     text: str
+
+
+Shown = Iterator[tuple[str, Said]]
+"""What was done, and what pliant said to it."""
+
+
+def expect(said: Said, code: int, *words: str) -> Said:
+    """Refuse a command that ended in another way, or did not say these words."""
+    assert said.code == code, f"exit code {said.code}, and not {code}: {said.text}"
+    for word in words:
+        assert word in said.text, f"'{word}' is not in: {said.text}"
+    assert "Traceback" not in said.text, said.text
+    return said
 
 
 @dataclass

@@ -25,7 +25,7 @@ from pliant.files import replaced
 from pliant.shards import Shard
 from pliant.table import TABLE, join_tables, read_head, rows_of
 
-MERGED = "another command has finished this run meanwhile, and the table is of both"
+MERGED = "another command was doing the same run, and has finished it: the table is there"
 """What is said to somebody who has given a command twice."""
 
 _NAMED = 8
