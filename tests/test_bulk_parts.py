@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 
 import pliant
-from pliant.bulk import Task, files, fit_images, look_for_parts, merge_parts, parts, run, run_in_parts
+from pliant.bulk import (
+    Task,
+    files,
+    finishing,
+    fit_images,
+    look_for_parts,
+    merge_parts,
+    merging,
+    parts,
+    run,
+    run_in_parts,
+)
 from pliant.bulk.merging import MERGED, PartsMissing
 from pliant.bulk.parts import FOLDER, marker_name, parts_of, size_of_parts
 from pliant.bulk.prepare import Prepared
@@ -295,8 +306,6 @@ class TestFaults:
         assert all("no such image" in rows[k]["reason"] for k in (2, 3))
 
     def test_a_full_disk_at_the_merge(self, prepared, whole, monkeypatch):
-        from pliant.bulk import merging
-
         def full(path, *rest):
             raise OSError(28, "No space left on device")
 
@@ -312,8 +321,6 @@ class TestFaults:
         assert (done, bits(prepared.task.output / TABLE)) == ([], whole.rows)
 
     def test_killed_between_the_table_and_the_end(self, prepared, whole, monkeypatch):
-        from pliant.bulk import merging
-
         with monkeypatch.context() as patch:
             patch.setattr(merging, "write_others", lambda *rest: (_ for _ in ()).throw(Stopped))
             with pytest.raises(Stopped):
@@ -367,27 +374,43 @@ class TestTwice:
         with pytest.raises(ValueError, match="a run that has finished"):
             run_in_parts(prepared, 1, begun=begun)
 
-    def test_both_merge_at_once(self, prepared, whole, monkeypatch):
-        """One removes the parts while the other reads them, and before: while it moves landmark files."""
-        from pliant.bulk import merging
+    @pytest.mark.parametrize(
+        ("step", "call"), [("content_of", 3), ("_move", 5), ("remove_stale", 1), ("write_others", 1)]
+    )
+    def test_both_merge_at_once(self, prepared, whole, monkeypatch, step, call):
+        """The other does all of it while this one reads parts, moves landmark files, and so on."""
+        module = finishing if step == "_move" else merging
+        output, known, calls = prepared.task.output, getattr(module, step), []
 
-        output = prepared.task.output
-        for step in ("join_tables", "remove_stale", "move_image_files", "write_others"):
-            run_in_parts(prepared, 1, shard=Shard(1, 1))
-            known = getattr(merging, step)
-
-            def late(*rest, known=known):
+        def late(*rest):
+            calls.append(rest)
+            if len(calls) == call:
                 patch.undo()
-                merge_parts([output], output)
-                return known(*rest)
+                assert merge_parts([output], output) == []
+            return known(*rest)
 
-            with monkeypatch.context() as patch:
-                patch.setattr(merging, step, late)
-                assert merge_parts([output], output) in ([MERGED], []), step
-            assert bits(output / TABLE) == whole.rows
-            assert content(output) == content(whole.output)
-            assert {path.name for path in output.iterdir()} == {TABLE, "landmarks"}
-            shutil.rmtree(output)
+        run_in_parts(prepared, 1, shard=Shard(1, 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(module, step, late)
+            assert merge_parts([output], output) in ([MERGED], [])
+        assert len(calls) == call
+        assert bits(output / TABLE) == whole.rows
+        assert content(output) == content(whole.output)
+        assert {path.name for path in output.iterdir()} == {TABLE, "landmarks"}
+
+    def test_landmark_files_that_the_other_moves(self, prepared, whole, monkeypatch):
+        output, known = prepared.task.output, finishing._move
+
+        def late(*rest):
+            patch.undo()
+            finishing.move_image_files(output / FOLDER, output)
+            known(*rest)
+
+        run_in_parts(prepared, 1, shard=Shard(1, 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(finishing, "_move", late)
+            assert merge_parts([output], output) == []
+        assert content(output) == content(whole.output)
 
     def test_parts_done_once_more_while_they_are_listed(self, prepared, whole, monkeypatch):
         run_in_parts(prepared, 1, shard=Shard(1, 1))
@@ -405,8 +428,13 @@ class TestTwice:
 
     def test_killed_while_parts_are_removed(self, prepared, whole, monkeypatch):
         """Without its plan, what is left of the parts is nothing to go on with."""
+
+        def killed(folder):
+            (folder / marker_name(2)).unlink()
+            raise Stopped
+
         with monkeypatch.context() as patch:
-            patch.setattr(parts, "remove_folder", lambda folder: (_ for _ in ()).throw(Stopped))
+            patch.setattr(parts, "remove_folder", killed)
             with pytest.raises(Stopped):
                 run_in_parts(prepared, 1)
         assert names_in(prepared.task.output / FOLDER)
