@@ -20,9 +20,10 @@ TRAIN, FIT = "#D55E00", "#0072B2"
 LAYERS = [
     [("cli", 0, 12, "a command parses, calls and prints")],
     [
-        ("studio", 0, 4, "pages that annotate and show"),
-        ("experiments", 4, 4, "the paper's comparisons"),
-        ("bulk", 8, 4, "runs to disk that survive a kill"),
+        ("studio", 0, 2.7, "pages that annotate"),
+        ("distributed", 2.7, 2.7, "the crew of a cluster"),
+        ("experiments", 5.4, 3, "the paper's comparisons"),
+        ("bulk", 8.4, 3.6, "runs to disk that survive a kill"),
     ],
     [
         ("training", 0, 2.6, "build, calibrate"),
@@ -56,7 +57,7 @@ LAYERS = [
     ],
     [
         ("settings", 0, 6, "one value for each task"),
-        ("arrays, files, threads, terminal", 6, 6, "what all share"),
+        ("arrays, files, threads, crew, terminal", 6, 6, "what all share"),
     ],
 ]
 # The way of an image: its place on the map (x, layer), and what happens there.

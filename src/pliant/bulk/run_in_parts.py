@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -186,14 +186,14 @@ def run_in_parts(
 _preparing = Lock()
 
 
-def fit_parts(parts: Iterable[Part], job: Job, *, threads: int) -> Iterator[Marker]:
+def fit_parts(parts: Sequence[Part], job: Job, *, threads: int) -> Iterator[Marker]:
     """Fit parts, commit each, and yield its marker; parts that somebody else has committed by now are left out."""
     with _preparing, one_blas_thread():
         # The threads of a worker share one fitter, and what it prepares is large.
         fitter = job.manner.fitter.alike(jobs=threads)
     manner = replace(job.manner, fitter=fitter)
-    found = [(part, committed(job.folder, part.number, job.plan)) for part in parts]
-    todo = [part for part, marker in found if marker is None]
+    known = _known_by_now(parts, job)
+    todo = [part for part in parts if part.number not in known]
     images = [image for part in todo for image in part.images]
     files = [file for part in todo for file in part.files]
     with TemporaryDirectory(prefix="pliant-") as passing:
@@ -201,9 +201,9 @@ def fit_parts(parts: Iterable[Part], job: Job, *, threads: int) -> Iterator[Mark
         write = writer_to(place, fitter.model, job.landmarks, job.draw)
         rows = fitted_rows(manner, images, files, write)
         try:
-            for part, marker in found:
-                if marker is not None:
-                    yield marker
+            for part in parts:
+                if part.number in known:
+                    yield known[part.number]
                     continue
                 own = list(islice(rows, len(part.images)))
                 _send_files(place, part, own, job)
@@ -218,6 +218,14 @@ def fit_parts(parts: Iterable[Part], job: Job, *, threads: int) -> Iterator[Mark
             ) from error
         finally:
             rows.close()
+
+
+def _known_by_now(parts: Sequence[Part], job: Job) -> dict[int, Marker]:
+    """Markers of these parts that somebody has written since the run was looked at."""
+    if len(parts) > 1:
+        return markers_in(job.folder, job.plan)
+    found = [committed(job.folder, part.number, job.plan) for part in parts]
+    return {marker.part: marker for marker in found if marker is not None}
 
 
 def _send_files(place: Path, part: Part, rows: Sequence[Sequence[Row]], job: Job) -> None:

@@ -25,6 +25,7 @@ _OPTIONAL = {
     "roifile": "ImageJ files",
     "s3fs": "s3:// addresses",
     "gcsfs": "gs:// addresses",
+    "distributed": "clusters",
 }
 
 
