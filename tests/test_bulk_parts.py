@@ -13,8 +13,19 @@ import numpy as np
 import pytest
 
 import pliant
-from pliant.bulk import Task, files, fit_images, look_for_parts, merge_parts, parts, run, run_in_parts
-from pliant.bulk.merging import PartsMissing
+from pliant.bulk import (
+    Task,
+    files,
+    finishing,
+    fit_images,
+    look_for_parts,
+    merge_parts,
+    merging,
+    parts,
+    run,
+    run_in_parts,
+)
+from pliant.bulk.merging import MERGED, PartsMissing
 from pliant.bulk.parts import FOLDER, marker_name, parts_of, size_of_parts
 from pliant.bulk.prepare import Prepared
 from pliant.crew import Threads
@@ -249,7 +260,7 @@ class TestFaults:
         content = bytearray(damaged.read_bytes())
         content[len(content) // 2] ^= 1
         damaged.write_bytes(content)
-        with pytest.raises(PartsMissing, match=r"1 of 7 parts are damaged: those of the shard 2/2"):
+        with pytest.raises(PartsMissing, match=r"1 of 7 parts is damaged: those of the shard 2/2"):
             merge_parts([output], output)
         assert not (output / TABLE).exists()
         run_in_parts(prepared, 1, shard=Shard(2, 2))
@@ -294,13 +305,139 @@ class TestFaults:
         assert [k for k, row in enumerate(rows) if row["status"] == "failed"] == [2, 3, BAD]
         assert all("no such image" in rows[k]["reason"] for k in (2, 3))
 
-    def test_killed_between_the_table_and_the_end(self, prepared, whole, monkeypatch):
-        from pliant.bulk import merging
+    def test_a_full_disk_at_the_merge(self, prepared, whole, monkeypatch):
+        def full(path, *rest):
+            raise OSError(28, "No space left on device")
 
+        with monkeypatch.context() as patch:
+            patch.setattr(merging, "join_tables", full)
+            with pytest.raises(
+                OSError, match=r"out/fits.parquet: .* cannot be written \(.*No space.*resume=True"
+            ):
+                run_in_parts(prepared, 1)
+        assert not prepared.task.table.exists()
+        done = []
+        run_in_parts(prepared, 1, resume=True, each=done.append)
+        assert (done, bits(prepared.task.output / TABLE)) == ([], whole.rows)
+
+    def test_killed_between_the_table_and_the_end(self, prepared, whole, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(merging, "write_others", lambda *rest: (_ for _ in ()).throw(Stopped))
             with pytest.raises(Stopped):
                 run_in_parts(prepared, 1)
+        done = []
+        run_in_parts(prepared, 1, resume=True, each=done.append)
+        assert (done, bits(prepared.task.output / TABLE)) == ([], whole.rows)
+        assert {path.name for path in prepared.task.output.iterdir()} == {TABLE, "landmarks"}
+
+
+class Interrupted:
+    """A crew that does all parts, while somebody else does something after the first of them."""
+
+    threads = 1
+
+    def __init__(self, meanwhile):
+        self.meanwhile = meanwhile
+
+    def each(self, work, given, *shared):
+        for number, part in enumerate(given):
+            [result] = work([part], *shared, threads=1)
+            yield number, result
+            if number == 0:
+                self.meanwhile()
+
+
+class TestTwice:
+    """The same command is given while it is at work."""
+
+    @pytest.mark.parametrize("landmarks", ["pts", ""], ids=["with files", "rows alone"])
+    def test_the_second_finishes_first(self, prepared, whole, landmarks):
+        prepared = to(prepared, prepared.task.output, landmarks=landmarks)
+        said = run_in_parts(prepared, Interrupted(lambda: run_in_parts(prepared, 1, resume=True)))
+        assert said == [MERGED]
+        assert bits(prepared.task.table) == whole.rows
+        assert {path.name for path in prepared.task.output.iterdir()} == {TABLE, "landmarks"} - {
+            "" if landmarks else "landmarks"
+        }
+
+    def test_in_a_store_the_second_finishes_first(self, prepared, whole, request):
+        """What comes late is taken by a store, and must not stay there."""
+        address = f"memory://{request.node.name}/out"
+        prepared = to(prepared, address, landmarks="")
+        assert run_in_parts(prepared, Interrupted(lambda: run_in_parts(prepared, 1, resume=True))) == [MERGED]
+        assert bits(join(address, TABLE)) == whole.rows
+        assert names_in(join(address, FOLDER)) == []
+
+    def test_the_second_begins_while_the_first_waits_for_its_cluster(self, prepared):
+        begun = look_for_parts(prepared.task)
+        run_in_parts(prepared, 1)
+        with pytest.raises(ValueError, match="a run that has finished"):
+            run_in_parts(prepared, 1, begun=begun)
+
+    @pytest.mark.parametrize(
+        ("step", "call"), [("content_of", 3), ("_move", 5), ("remove_stale", 1), ("write_others", 1)]
+    )
+    def test_both_merge_at_once(self, prepared, whole, monkeypatch, step, call):
+        """The other does all of it while this one reads parts, moves landmark files, and so on."""
+        module = finishing if step == "_move" else merging
+        output, known, calls = prepared.task.output, getattr(module, step), []
+
+        def late(*rest):
+            calls.append(rest)
+            if len(calls) == call:
+                patch.undo()
+                assert merge_parts([output], output) == []
+            return known(*rest)
+
+        run_in_parts(prepared, 1, shard=Shard(1, 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(module, step, late)
+            assert merge_parts([output], output) in ([MERGED], [])
+        assert len(calls) == call
+        assert bits(output / TABLE) == whole.rows
+        assert content(output) == content(whole.output)
+        assert {path.name for path in output.iterdir()} == {TABLE, "landmarks"}
+
+    def test_landmark_files_that_the_other_moves(self, prepared, whole, monkeypatch):
+        output, known = prepared.task.output, finishing._move
+
+        def late(*rest):
+            patch.undo()
+            finishing.move_image_files(output / FOLDER, output)
+            known(*rest)
+
+        run_in_parts(prepared, 1, shard=Shard(1, 1))
+        with monkeypatch.context() as patch:
+            patch.setattr(finishing, "_move", late)
+            assert merge_parts([output], output) == []
+        assert content(output) == content(whole.output)
+
+    def test_parts_done_once_more_while_they_are_listed(self, prepared, whole, monkeypatch):
+        run_in_parts(prepared, 1, shard=Shard(1, 1))
+        folder, known = prepared.task.output / FOLDER, parts.read_marker
+        plan = parts.read_plan(folder)
+
+        def again(folder, name):
+            marker = known(folder, name)
+            own = list(rows_of(folder / marker.file))
+            return parts.commit(folder, parts_of(prepared.task)[marker.part], own, plan, marker.failed)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(parts, "read_marker", again)
+            assert parts.markers_in(folder, plan).keys() == set(range(7))
+
+    def test_killed_while_parts_are_removed(self, prepared, whole, monkeypatch):
+        """Without its plan, what is left of the parts is nothing to go on with."""
+
+        def killed(folder):
+            (folder / marker_name(2)).unlink()
+            raise Stopped
+
+        with monkeypatch.context() as patch:
+            patch.setattr(parts, "remove_folder", killed)
+            with pytest.raises(Stopped):
+                run_in_parts(prepared, 1)
+        assert names_in(prepared.task.output / FOLDER)
         done = []
         run_in_parts(prepared, 1, resume=True, each=done.append)
         assert (done, bits(prepared.task.output / TABLE)) == ([], whole.rows)

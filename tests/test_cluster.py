@@ -172,7 +172,15 @@ def test_a_killed_worker_changes_no_bit_of_what_is_merged(crew, tmp_path, size):
     np.testing.assert_array_equal(got, Threads().merged(dying, parts, added, *arguments))
 
 
-def deadly(parts, *, threads):
+class Named(int):
+    """A part that knows what it is called."""
+
+    @property
+    def label(self):
+        return f"{int(self)} (a to b)"
+
+
+def deadly(parts, *shared, threads):
     for part in parts:
         if part == 2:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -180,10 +188,12 @@ def deadly(parts, *, threads):
 
 
 @pytest.mark.slow  # eight processes are killed and started again
-def test_a_part_that_kills_workers_is_named_after_the_others_are_done(crew):
+@pytest.mark.parametrize("shared", [(), (np.ones(3),)], ids=["nothing shared", "shared"])
+def test_a_part_that_kills_workers_is_named_after_the_others_are_done(crew, shared):
+    """Also where all workers die before one is back: what they share is lost then, and Dask counts no death."""
     done = []
-    with pytest.raises(ClusterLost, match="deadly on part 2: .* memory") as raised:
-        done.extend(crew.each(deadly, range(8)))
+    with pytest.raises(ClusterLost, match=r"deadly on part 2 \(a to b\): .* memory") as raised:
+        done.extend(crew.each(deadly, [Named(number) for number in range(8)], *shared))
     assert sorted(number for number, _ in done) == [0, 1, 3, 4, 5, 6, 7]
     assert isinstance(raised.value, OSError)
 

@@ -63,12 +63,12 @@ def real_path(path: Path | str) -> Path:
 
 
 @contextmanager
-def replaced(path: Path, *, alone: bool = False) -> Iterator[Path]:
+def replaced(path: Path, *, alone: bool = False, passing: Path | None = None) -> Iterator[Path]:
     """Where to write a new file, which takes the place of `path` in one step when the block ends.
 
     What was there stays until all bytes of the new one are on the disk; on any error it stays for good, and nothing
     is left of the new one. That has the same name, as some formats write their file's name into it, in a hidden
-    folder of its own beside `path`.
+    folder of its own beside `path`, or in the folder `passing` on the same disk.
 
     `alone` says that nobody else writes this file now. The new one is then called `.part-` and the name, so that
     what a killed process left is written over by the next.
@@ -82,8 +82,8 @@ def replaced(path: Path, *, alone: bool = False) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
             raise
         return
-    with TemporaryDirectory(dir=path.parent, prefix=".writing-") as passing:
-        yield (partial := Path(passing) / path.name)
+    with TemporaryDirectory(dir=passing or path.parent, prefix=".writing-") as hidden:
+        yield (partial := Path(hidden) / path.name)
         _put(partial, path)
 
 

@@ -45,13 +45,15 @@ def remove_stale(table: Source, output: Source, head: Mapping[str, Any], earlier
 
 
 def move_image_files(staged: Path, output: Path) -> None:
-    """Move landmark files and pictures to their places."""
+    """Move landmark files and pictures to their places; somebody else may be doing so."""
     for folder in FOLDERS:
         if (staged / folder).is_dir():
             (output / folder).mkdir(parents=True, exist_ok=True)
-            for name in os.listdir(staged / folder):
-                _move(staged / folder / name, output / folder / name)
-            (staged / folder).rmdir()
+            with suppress(FileNotFoundError):
+                for name in os.listdir(staged / folder):
+                    with suppress(FileNotFoundError):
+                        _move(staged / folder / name, output / folder / name)
+                (staged / folder).rmdir()
 
 
 def _move(file: Path, target: Path) -> None:

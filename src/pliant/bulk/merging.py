@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from pliant.bulk.files import Earlier, differences, files_of_rows
 from pliant.bulk.finishing import move_image_files, remove_stale, write_others
-from pliant.bulk.parts import FOLDER, Marker, Plan, content_of, markers_in, read_plan, undo
+from pliant.bulk.parts import (
+    FOLDER,
+    Marker,
+    Plan,
+    content_of,
+    is_begun,
+    markers_in,
+    read_plan,
+    remove_parts,
+    undo,
+)
 from pliant.bulk.rows import is_head
-from pliant.data.addresses import Source, is_file, join, make_folder, remove_folder, written
+from pliant.data.addresses import Source, is_file, join, make_folder, written
+from pliant.files import replaced
 from pliant.shards import Shard
 from pliant.table import TABLE, join_tables, read_head, rows_of
+
+MERGED = "another command was doing the same run, and has finished it: the table is there"
+"""What is said to somebody who has given a command twice."""
 
 _NAMED = 8
 """Parts or shards that a sentence names at the most."""
@@ -48,22 +63,56 @@ def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
     """
     plan, found, said = _gathered(folders)
     missing = [number for number in range(plan.parts) if number not in found]
-    if missing:
-        raise PartsMissing(_missing(plan, found, missing, "missing"))
-    earlier = _earlier(output, plan, folders)
-    make_folder(output)
-    with written(join(output, TABLE), alone=True) as partial:
-        join_tables(partial, _contents(plan, found), plan.head)
-        # The table of the last run, which says what is to go, stays until nothing of it is left to do.
-        remove_stale(partial, output, plan.head, earlier)
-        for folder in folders:
-            parts = join(folder, FOLDER)
-            if isinstance(parts, Path) and isinstance(output, Path):
-                move_image_files(parts, output)
-    write_others(output, plan.head, plan.landmarks, plan.names)
-    for folder in folders:
-        remove_folder(join(folder, FOLDER))
+    try:
+        if missing:
+            raise PartsMissing(_missing(plan, found, missing, "missing"))
+        earlier = _earlier(output, plan, folders)
+        with _whole_table(output) as partial:
+            join_tables(partial, _contents(plan, found), plan.head)
+            # The table of the last run, which says what is to go, stays until nothing of it is left to do.
+            remove_stale(partial, output, plan.head, earlier)
+            for folder in folders:
+                parts = join(folder, FOLDER)
+                if isinstance(parts, Path) and isinstance(output, Path):
+                    move_image_files(parts, output)
+        write_others(output, plan.head, plan.landmarks, plan.names)
+    except (OSError, ValueError) as error:
+        if not is_merged(folders, output, plan):
+            if isinstance(error, ValueError):
+                raise
+            raise OSError(
+                f"{join(output, TABLE)}: this table, or what belongs to it, cannot be written ({error}). All parts "
+                "stay: when this is mended, merge them again, or give the command that fits them with resume=True."
+            ) from error
+        said = [MERGED]
+    for folder in {*folders, output}:
+        remove_parts(join(folder, FOLDER))
     return said
+
+
+def is_merged(folders: Sequence[Source], output: Source, plan: Plan) -> bool:
+    """Whether somebody else has merged these parts by now, and has begun to remove them."""
+    table = join(output, TABLE)
+    if all(is_begun(folder) for folder in folders) or not is_file(table):
+        return False
+    head = read_head(table)
+    return is_head(head) and head["settings"] == plan.head["settings"]
+
+
+@contextmanager
+def _whole_table(output: Source) -> Iterator[Path]:
+    """A path to write the table to, which is the output's when it is whole.
+
+    It is among the parts until then: two may merge at once, and what is left of one that was killed goes with them.
+    """
+    if not isinstance(output, Path):
+        make_folder(output)
+        with written(join(output, TABLE)) as partial:
+            yield partial
+        return
+    make_folder(output / FOLDER)
+    with replaced(output / TABLE, passing=output / FOLDER) as partial:
+        yield partial
 
 
 def plan_in(folder: Source) -> Plan:
@@ -126,8 +175,9 @@ def _missing(plan: Plan, found: Found, missing: Sequence[int], how: str) -> str:
         which = ", ".join(str(Shard(one + 1, count)) for one in of_shards[:_NAMED])
         more = " and others" if len(of_shards) > _NAMED else ""
         one = len(of_shards) == 1
+        verb = "is" if len(missing) == 1 else "are"
         return (
-            f"{len(missing)} of {plan.parts} parts are {how}: those of the {'shard' if one else 'shards'} "
+            f"{len(missing)} of {plan.parts} parts {verb} {how}: those of the {'shard' if one else 'shards'} "
             f"{which}{more}. Run {'it' if one else 'them'} again, which fits what is missing, and then merge."
         )
     return (

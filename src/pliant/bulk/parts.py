@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from pliant.bulk.files import Task, names_of
-from pliant.data.addresses import Source, fetched, join, make_folder, remove, size_in_bytes, sizes_in, written
+from pliant.data.addresses import (
+    Source,
+    fetched,
+    join,
+    make_folder,
+    remove,
+    remove_folder,
+    size_in_bytes,
+    sizes_in,
+    written,
+)
 from pliant.table import Row, write_table
 
 FOLDER = "fits.parts"
@@ -37,6 +47,12 @@ class Part:
     number: int
     images: tuple[str, ...]
     files: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """What messages call it."""
+        first, last = self.images[0], self.images[-1]
+        return f"{self.number} ({first if first == last else f'{first} to {last}'})"
 
 
 @dataclass(frozen=True)
@@ -129,12 +145,14 @@ def markers_in(folder: Source, plan: Plan) -> dict[int, Marker]:
     sizes = sizes_in(folder)
     names = [name for name in sizes if name.endswith(".json") and name != _PLAN]
     with ThreadPoolExecutor(_READERS) as pool:
-        found = pool.map(lambda name: read_marker(folder, name), names)
-        return {
-            one.part: one
-            for one in found
-            if one is not None and one.plan == plan.digest and sizes.get(one.file) == one.size
-        }
+        found = list(pool.map(lambda name: read_marker(folder, name), names))
+    own = [one for one in found if one is not None and one.plan == plan.digest]
+    # Somebody may have done a part once more since the files were listed: then it has another file.
+    late = {one.part: committed(folder, one.part, plan) for one in own if one.file not in sizes}
+    done = [late.get(one.part, one) for one in own]
+    return {
+        one.part: one for one in done if one is not None and (one.part in late or sizes[one.file] == one.size)
+    }
 
 
 def read_marker(folder: Source, name: str) -> Marker | None:
@@ -199,6 +217,13 @@ def undo(folder: Source, parts: Iterable[int]) -> None:
     """Have parts count no longer, so that they are fitted again."""
     for part in parts:
         remove(join(folder, marker_name(part)))
+
+
+def remove_parts(folder: Source) -> None:
+    """Remove a folder of parts, the plan first: who finds a plan finds all parts that were done."""
+    if isinstance(folder, str) or folder.is_dir():
+        remove(join(folder, _PLAN))
+        remove_folder(folder)
 
 
 def _digest(content: bytes) -> str:

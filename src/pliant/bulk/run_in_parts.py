@@ -25,7 +25,7 @@ from pliant.bulk.files import (
 from pliant.bulk.finishing import write_more
 from pliant.bulk.fitted import Manner, fitted_rows, manner_of
 from pliant.bulk.image_files import writer_to
-from pliant.bulk.merging import merge_parts
+from pliant.bulk.merging import MERGED, is_merged, merge_parts
 from pliant.bulk.parts import (
     FOLDER,
     Marker,
@@ -37,6 +37,7 @@ from pliant.bulk.parts import (
     parts_of,
     plan_of,
     read_plan,
+    remove_parts,
     write_plan,
 )
 from pliant.bulk.prepare import Prepared
@@ -141,12 +142,15 @@ def run_in_parts(
 
     """
     task, fitter, model = prepared.task, prepared.fitter, prepared.fitter.model
-    begun = look_for_parts(task) if begun is None else begun
+    if begun is None or begun.plan is None:
+        # Somebody may have given the same command while this one was waiting for its cluster.
+        begun = look_for_parts(task)
     refused = refusal_in_parts(task, begun, shard, resume, overwrite)
     if refused:
         raise ValueError(refused)
     if begun.finishes(task, shard, resume, overwrite):
         write_more(task, model.landmarks, model.landmark_names, begun.earlier)
+        remove_parts(join(task.output, FOLDER))
         return []
     import pyarrow.parquet  # noqa: F401  Not after hours of fitting: it is large, and may be broken.
 
@@ -167,9 +171,16 @@ def run_in_parts(
         task.draw,
         "" if shard is None else str(shard),
     )
-    for _, marker in crew_of(jobs).each(fit_parts, left, job):
-        each(marker)
-    return [] if shard is not None else merge_parts([task.output], task.output)
+    try:
+        for _, marker in crew_of(jobs).each(fit_parts, left, job):
+            each(marker)
+        return [] if shard is not None else merge_parts([task.output], task.output)
+    except (OSError, ValueError):
+        if not is_merged([task.output], task.output, plan):
+            raise
+        # A store takes what comes late.
+        remove_parts(folder)
+        return [MERGED]
 
 
 _preparing = Lock()

@@ -31,6 +31,9 @@ _STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 _MOST = 2**30
 """Bytes that are read at an address at once."""
 
+_ATTEMPTS = 5
+"""How often a folder is removed that others still write to."""
+
 _REFUSED = "reference"
 """fsspec's protocol for a file that lists addresses, as templates: whoever wrote that file chooses what is read."""
 
@@ -263,10 +266,12 @@ def sizes_in(folder: Source) -> dict[str, int]:
     """Bytes of all files in a folder as they are now, by their names, in order; none if there is no such folder."""
     if isinstance(folder, Path):
         sizes = {}
-        for entry in os.scandir(folder) if folder.is_dir() else ():
-            with suppress(FileNotFoundError):  # Others write and remove there as well.
-                if entry.is_file():
-                    sizes[entry.name] = entry.stat().st_size
+        # Others write and remove there as well, and may remove all of it.
+        with suppress(FileNotFoundError):
+            for entry in os.scandir(folder):
+                with suppress(FileNotFoundError):
+                    if entry.is_file():
+                        sizes[entry.name] = entry.stat().st_size
         return dict(sorted(sizes.items()))
     system, path = _system(folder)
     with _sentences(folder):
@@ -291,6 +296,10 @@ def remove(file: Source) -> None:
 def remove_folder(folder: Source) -> None:
     """Remove a folder with all that is in it, if it is there."""
     if isinstance(folder, Path):
+        # Others may remove files there meanwhile, or write some.
+        for _ in range(_ATTEMPTS):
+            if folder.is_dir():
+                shutil.rmtree(folder, ignore_errors=True)
         if folder.is_dir():
             shutil.rmtree(folder)
         return

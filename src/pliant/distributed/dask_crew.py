@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -40,11 +40,12 @@ class DaskCrew:
         self._scattering.keep(shared)
         flight, code = self._flight(work), packed(work)
         waiting, suspects, guilty = deque(range(len(parts))), list[int](), list[int]()
-        alone = False
+        alone, losses = False, Counter[int]()
         try:
             while waiting or flight or suspects:
                 if not waiting and not flight:
                     alone, waiting = True, deque([suspects.pop()])
+                    losses.clear()
                 while waiting and len(flight) < (1 if alone else _AHEAD * self._link.threads()):
                     number = waiting.popleft()
                     flight.send(number, do_part, code, packed(parts[number]), shared=shared)
@@ -54,9 +55,11 @@ class DaskCrew:
                     outcome = flight.outcome(number, future)
                     if outcome is None:
                         finished.append((number, future))
-                    elif isinstance(outcome, Lost):
+                    elif isinstance(outcome, Lost) and losses[number] < _MOST_DEATHS:
+                        losses[number] += 1
                         waiting.appendleft(number)
                     else:
+                        # Where all workers die at once, what they share is lost before Dask has counted.
                         (guilty if alone else suspects).append(number)
                 results = list(self._results(finished))
                 # While anybody holds its future, a worker keeps a result, and another makes it again if that dies.
@@ -69,7 +72,7 @@ class DaskCrew:
         finally:
             flight.cancel()
         if guilty:
-            raise workers_died(_name(work), sorted(guilty))
+            raise workers_died(_name(work), [_label(parts[number], number) for number in sorted(guilty)])
 
     def merged(
         self,
@@ -108,7 +111,9 @@ class DaskCrew:
                         waiting.extendleft(reversed(numbers))
                     elif isinstance(outcome, Killed):
                         if not retried.isdisjoint(numbers):
-                            raise workers_died(_name(work), numbers)
+                            raise workers_died(
+                                _name(work), [_label(parts[number], number) for number in numbers]
+                            )
                         retried.update(numbers)
                         suspects.extend(numbers)
                     else:
@@ -213,6 +218,11 @@ class DaskCrew:
 def _block(name: Any) -> tuple[int, int]:
     first, size = name
     return first, size
+
+
+def _label(part: Any, number: int) -> str:
+    """What messages call a part: parts that know better than their place in a list say so."""
+    return str(getattr(part, "label", number))
 
 
 def _name(work: Callable[..., Any]) -> str:
