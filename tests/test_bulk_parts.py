@@ -123,7 +123,8 @@ def content(folder):
 
 
 def test_sizes_are_whole_blocks_of_the_number_of_images_alone():
-    assert [size_of_parts(n, 8) for n in (20, 1000, 100_000, 1_000_000, 10**9)] == [8, 8, 48, 496, 4096]
+    counts = (20, 1000, 3000, 100_000, 1_000_000, 10**9)
+    assert [size_of_parts(n, 8) for n in counts] == [8, 8, 32, 48, 496, 4096]
     assert size_of_parts(13, 3) == 3
 
 

@@ -33,8 +33,11 @@ from pliant.table import Row, write_table
 FOLDER = "fits.parts"
 _PLAN = "plan.json"
 
-_PARTS, _LARGEST = 2000, 4096
-"""About how many parts there are of many images, and the most images of one."""
+_FEW, _MANY = 64, 2000
+"""About how many parts there are of few images, for some workers to share, and of many."""
+
+_WORTHWHILE, _LARGEST = 32, 4096
+"""Images of a part that are worth its way to a worker, and the most of one."""
 
 _READERS = 16
 """Threads that read markers: a store answers many as soon as one."""
@@ -95,7 +98,8 @@ def size_of_parts(images: int, block: int) -> int:
 
     It depends on the number of images alone: a run goes on with other workers, or other shards.
     """
-    return block * max(1, min(_LARGEST, images // _PARTS) // block)
+    size = max(images // _MANY, min(_WORTHWHILE, images // _FEW))
+    return block * max(1, min(_LARGEST, size) // block)
 
 
 def parts_of(task: Task) -> list[Part]:
