@@ -41,9 +41,9 @@ def no_workers(address: str, seconds: float) -> ClusterLost:
 def workers_died(what: str, labels: Sequence[str]) -> ClusterLost:
     """Workers were killed each time that they did these parts, or the whole if there are none."""
     shown = ", ".join(labels[:10]) + (" and others" if len(labels) > 10 else "")
-    parts = f" on part{'s' * (len(labels) > 1)} {shown}" if labels else ""
+    parts = f"part{'s' * (len(labels) > 1)} {shown}" if labels else what.replace("_", " ")
     return ClusterLost(
-        f"{what}{parts}: every worker that tried was killed, probably because its memory ran out. Give each worker "
+        f"{parts}: every worker that tried was killed, probably because its memory ran out. Give each worker "
         "more memory (`--memory-limit` of `dask worker`, or a smaller N of local:N) or fewer threads, and repeat "
         "the command."
     )
@@ -51,7 +51,7 @@ def workers_died(what: str, labels: Sequence[str]) -> ClusterLost:
 
 def lost_again(what: str) -> ClusterLost:
     return ClusterLost(
-        f"{what}: the data on the workers was lost too often to go on, as workers come and go too quickly, run "
+        f"{what.replace('_', ' ')}: the data on the workers was lost too often to go on, as workers come and go too quickly, run "
         "out of memory, or somebody cancels the tasks. What was finished is in place; repeat the command."
     )
 
