@@ -3,8 +3,8 @@
     python benchmarks/cluster_training.py [--workers 1 2 4]
 
 The faces are those of LFPW if they are in ../shared/data, and synthetic ones otherwise. What a training does after
-the model is built (search, experts, confidence) is left out: it is the same work on one worker. Bytes are those that
-went through the loopback device of this machine; nothing else should use it meanwhile.
+the model is built (search, experts, confidence) is left out: it is the same work on one worker. Bytes are those
+that went through the loopback device of this machine; nothing else should use it meanwhile.
 """
 
 from __future__ import annotations
