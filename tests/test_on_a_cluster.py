@@ -1,4 +1,4 @@
-"""Training on a cluster of Dask: the same bits as on a crew of one, with what a user may ask for."""
+"""Training and fitting on a cluster of Dask: the same bits as without, with what a user may ask for."""
 
 import numpy as np
 import PIL.Image
@@ -6,8 +6,11 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import pliant
+from pliant.bulk import fit_images
 from pliant.crew import merged_in_pairs
 from pliant.data.formats import write_landmarks
+from pliant.settings import Fitting
+from pliant.table import TABLE, rows_of
 
 pytest.importorskip("distributed")
 
@@ -78,3 +81,19 @@ def test_what_is_wrong_is_said_as_ever(folder, cluster):
     with pytest.raises(pliant.InvalidDataset) as here:
         pliant.train(broken, jobs=1, **SMALL)
     assert str(here.value) == str(there.value)
+
+
+def test_rows_are_those_of_one_process(folder, cluster, model, tmp_path):
+    model.save(tmp_path / "m.pliant")
+    quick = Fitting(iterations=(2, 1), device="reference")
+    for name, jobs in {"here": 1, "there": cluster}.items():
+        fit_images(tmp_path / "m.pliant", folder, tmp_path / name, quick, jobs=jobs, landmarks="pts")
+    here, there = (
+        [{**row, "seconds": None} for row in rows_of(tmp_path / name / TABLE)] for name in ("here", "there")
+    )
+    assert len(here) == 12
+    assert here == there
+    files = [
+        sorted(path.name for path in (tmp_path / name / "landmarks").iterdir()) for name in ("here", "there")
+    ]
+    assert files[0] == files[1]
