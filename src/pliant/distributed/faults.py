@@ -52,7 +52,8 @@ def workers_died(what: str, labels: Sequence[str]) -> ClusterLost:
 def lost_again(what: str) -> ClusterLost:
     return ClusterLost(
         f"{what.replace('_', ' ')}: the data on the workers was lost too often to go on, as workers come and go "
-        "too fast, run out of memory, or somebody cancels the tasks. What was finished is in place; repeat the command."
+        "too fast, run out of memory, or somebody cancels the tasks. What was finished is in place: repeat the "
+        "command."
     )
 
 
