@@ -472,6 +472,31 @@ class TestRefusals:
         with pytest.raises(ValueError, match="has the fits of another run"):
             merge_parts([prepared.task.output], tmp_path / "other")
 
+    def test_a_marker_leads_nowhere_else(self, prepared, tmp_path):
+        stopped_after(prepared, 1)
+        marker = prepared.task.output / FOLDER / marker_name(0)
+        known = json.loads(marker.read_text())
+        shutil.copy(prepared.task.output / FOLDER / known["file"], tmp_path / "elsewhere.parquet")
+        for change in ({"file": "../../elsewhere.parquet"}, {"file": 7}, {"part": "0"}):
+            marker.write_text(json.dumps({**known, **change}))
+            assert look_for_parts(prepared.task).done == {}
+        marker.write_text(json.dumps(known))
+        assert look_for_parts(prepared.task).done.keys() == {0}
+
+    def test_a_plan_that_names_a_file_of_somebody_else(self, prepared, tmp_path):
+        target = tmp_path / "all.json"
+        named = to(prepared, prepared.task.output, annotations=target)
+        run_in_parts(named, 1, shard=Shard(1, 1))
+        target.write_text('{"my": "own"}')
+        with pytest.raises(
+            ValueError, match=r"all\.json would be replaced, and is no file of the format coco"
+        ):
+            merge_parts([prepared.task.output], prepared.task.output)
+        assert target.read_text() == '{"my": "own"}'
+        target.unlink()
+        merge_parts([prepared.task.output], prepared.task.output)
+        assert len(pliant.read_annotations(target)) == COUNT - 1
+
     def test_a_damaged_plan(self, prepared):
         stopped_after(prepared, 1)
         (prepared.task.output / FOLDER / "plan.json").write_text("{")

@@ -20,7 +20,8 @@ from pliant.bulk.parts import (
     undo,
 )
 from pliant.bulk.rows import is_head
-from pliant.data.addresses import Source, is_file, join, make_folder, written
+from pliant.data.addresses import Source, is_address, is_file, join, make_folder, written
+from pliant.data.formats import format_for_ending, format_of
 from pliant.files import replaced
 from pliant.shards import Shard
 from pliant.table import TABLE, join_tables, read_head, rows_of
@@ -62,6 +63,7 @@ def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
 
     """
     plan, found, said = _gathered(folders)
+    _check_annotations(plan)
     missing = [number for number in range(plan.parts) if number not in found]
     try:
         if missing:
@@ -148,6 +150,22 @@ def _gathered(folders: Sequence[Source]) -> tuple[Plan, Found, list[str]]:
     if plan is None:
         raise ValueError("name at least one folder to merge.")
     return plan, found, said
+
+
+def _check_annotations(plan: Plan) -> None:
+    """The plan is a file that somebody may have written: what it names is replaced only by its like."""
+    target = Path(plan.head["annotations"] or "")
+    if is_address(plan.head["annotations"] or "") or not target.is_file():
+        return
+    wanted = format_for_ending(target)
+    try:
+        there = format_of(target)[0].NAME
+    except ValueError:
+        there = "none"
+    if there != wanted:
+        raise ValueError(
+            f"{target} would be replaced, and is no file of the format {wanted}: remove it first."
+        )
 
 
 def _contents(plan: Plan, found: Found) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,9 @@ _FEW, _MANY = 64, 2000
 
 _WORTHWHILE, _LARGEST = 32, 4096
 """Images of a part that are worth its way to a worker, and the most of one."""
+
+_FILE = re.compile(r"[0-9]{6,}-[0-9a-f]{8}\.parquet")
+"""What the files of parts are called. A marker is a file that somebody may have written: it leads nowhere else."""
 
 _READERS = 16
 """Threads that read markers: a store answers many as soon as one."""
@@ -163,9 +167,10 @@ def read_marker(folder: Source, name: str) -> Marker | None:
     """A marker; None if it is not there, or damaged: then the part is not done."""
     try:
         marker = Marker(**json.loads(_content(join(folder, name))))
+        own = marker_name(marker.part) == name and bool(_FILE.fullmatch(marker.file))
     except (ValueError, TypeError, OSError):
         return None
-    return marker if marker_name(marker.part) == name else None
+    return marker if own else None
 
 
 def committed(folder: Source, part: int, plan: Plan) -> Marker | None:
