@@ -82,11 +82,6 @@ def crew_of(jobs: Jobs) -> Crew:
     return Threads(jobs) if isinstance(jobs, int) else jobs
 
 
-def threads_of(jobs: Jobs) -> int:
-    """Threads for work in this process."""
-    return crew_of(jobs).threads
-
-
 def in_this_process(crew: Crew) -> bool:
     """Whether work is done here, where it may keep what it has read, and say how far it is."""
     return isinstance(crew, Threads)

@@ -53,8 +53,10 @@ def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew
     Examples
     --------
     >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")
     >>> with pliant.connect("local:2") as cluster:
-    ...     model = pliant.train(pliant.synthetic.faces(20), size=40, jobs=cluster)  # doctest: +SKIP
+    ...     pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False, jobs=cluster)
+    Model(68 landmarks, 2 levels, 3 modes of shape, dsift, 12 samples)
 
     """
     processes = _processes(where)
