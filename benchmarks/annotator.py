@@ -69,7 +69,7 @@ def main() -> None:
     for name in [] if options.read else options.data:
         folder = data.real(name)
         if folder is None:
-            print(f"{name}: not here, left out; the data is described in docs/data.md")
+            print(f"{name}: not here, left out; the data is described in docs/reference/data.md")
             continue
         samples = [(sample.image(), sample.points()) for sample in pliant.load_dataset(folder)]
         for tolerance in options.tolerances:

@@ -2,7 +2,7 @@
 
 The crew here is one process that does every part by itself and pickles all that a cluster would send. Parts and
 memory are made small, so that several sketches are merged and something is lost: what is printed is the tolerance
-that docs/scaling.md states. Angles are the largest between the kept subspaces of appearance.
+that docs/how-to/use-many-machines.md states. Angles are the largest between the kept subspaces of appearance.
 """
 
 from __future__ import annotations

@@ -116,6 +116,6 @@ def test_sweeps_are_counted():
 
 
 def test_the_docs_list_the_catalogue():
-    page = (Path(__file__).parents[1] / "docs" / "algorithms.md").read_text()
+    page = (Path(__file__).parents[1] / "docs" / "explanation" / "algorithms.md").read_text()
     for entry in catalogue():
         assert f"| `{entry.name}` | {entry.paper_name} | {entry.published} | {entry.also} |" in page

@@ -31,7 +31,7 @@ from pliant.table.columns import TYPES, has_type, schema_of
 from pliant.table.writing import KIND, NUMBER
 
 GOLDEN = Path(__file__).parent / "golden"
-DOCS = Path(__file__).parent.parent / "docs" / "table.md"
+DOCS = Path(__file__).parent.parent / "docs" / "reference" / "table.md"
 KINDS = ("fits", "track", "evaluation", "experiment")
 TITLES = {"landmarks": "list of float64", "levels": "list of lists of float64"}
 

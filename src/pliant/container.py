@@ -3,8 +3,8 @@
 A `.pliant` file is a valid safetensors file: eight bytes with the length of a JSON header, the header,
 the arrays. Under `__metadata__` it has the strings `format`, `format_version`, `model` (settings,
 provenance and all numbers that are not arrays, as JSON) and `checksum`. Loading copies the arrays, because a file
-that is mapped and then cut off ends the process; nothing in the file can name code. `docs/format.md` has the whole
-layout.
+that is mapped and then cut off ends the process; nothing in the file can name code.
+`docs/reference/model-file.md` has the whole layout.
 """
 
 from __future__ import annotations

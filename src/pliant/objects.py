@@ -23,7 +23,7 @@ _APART = 0.1
 """And if their landmarks are nearer to each other than this share of the size, whatever area they have."""
 
 _ROOM = 0.12
-"""Where the objects that were found fill less of the image, there may be others: docs/starts.md."""
+"""Where the objects that were found fill less of the image, there may be others: docs/explanation/starts.md."""
 
 
 @dataclass

@@ -65,7 +65,7 @@ def train(
     jobs
         Threads, all cores if not given; or a cluster (`pliant.connect`), which then reads all images: a model of
         it is the same, whatever the number of its workers, and that of one machine but for rounding, or beyond
-        some hundred images to the tolerance that docs/scaling.md has.
+        some hundred images to the tolerance that docs/how-to/use-many-machines.md has.
     progress
         Whether to show progress; on a terminal if not given.
     **changes

@@ -1,7 +1,7 @@
 """Features: plain functions from an image to channels, by name.
 
 Each takes a grey image `(h, w)`, float32 from 0 to 1, and returns `(h, w, c)` float32. Some take colour `(h, w, 3)`
-as well, and return as many channels for it. `docs/features.md` shows them.
+as well, and return as many channels for it. `docs/reference/features.md` shows them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Exit codes, the same for every command; docs/commands.md has them for users."""
+"""Exit codes, the same for every command; docs/reference/commands.md has them for users."""
 
 DONE = 0
 ERROR = 1

@@ -42,7 +42,7 @@ def read_image(path: Source) -> Image:
 
     A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB; transparent pixels
     are laid on white. Images of more than 8 bits become float32; what is black and white is found in the image
-    (`docs/data.md`), or is what the window of a DICOM file says.
+    (`docs/reference/data.md`), or is what the window of a DICOM file says.
 
     Parameters
     ----------

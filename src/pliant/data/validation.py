@@ -248,7 +248,9 @@ def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool
 def about_range(images: int) -> str:
     """What a person should know about images of more than 8 bits."""
     which = "1 image has" if images == 1 else f"{images} images have"
-    return f"{which} more than 8 bits: what is black and white is found in each of them (docs/data.md)"
+    return (
+        f"{which} more than 8 bits: what is black and white is found in each of them (docs/reference/data.md)"
+    )
 
 
 def _problem_of_points(

@@ -16,7 +16,7 @@ HIDDEN = 1.1
 
 Experts differ in how far they see a landmark, and landmarks of a contour are seen less well than others: no one
 bound on the deviation serves all. On faces with painted occluders, this one had half of the covered landmarks and
-1.5 % of those of uncovered faces: docs/confidence.md.
+1.5 % of those of uncovered faces: docs/explanation/confidence.md.
 """
 
 

@@ -197,7 +197,7 @@ class Fitter(Lean):
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
-            # The best of several go on: docs/settings.md.
+            # The best of several go on: docs/explanation/settings.md.
             groups = [going_on(group, number, len(levels)) for group in groups]
         return [group[0] for group in groups]
 

@@ -1,7 +1,7 @@
 """How the unknowns are solved: Gauss-Newton, Newton, Wiberg or learned regression, all at once or in turn.
 
 These are values: `quadratic.py` makes the model of the cost that a method asks for, and `solve.py` solves it.
-Equations are numbered as in the paper; `docs/errata.md` says where they are not what we do.
+Equations are numbered as in the paper; `docs/explanation/errata.md` says where they are not what we do.
 """
 
 from __future__ import annotations

@@ -136,7 +136,9 @@ class Training(Settings):
         unset(several(text("a name"), "a name for each level, from coarse to fine, or one for all")),
         "Features a level: intensity, normalized, gradient, igo or dsift.",
     )
-    algorithm: str = setting("", _ALGORITHM, "What fits the model unless told otherwise: docs/algorithms.md.")
+    algorithm: str = setting(
+        "", _ALGORITHM, "What fits the model unless told otherwise: docs/explanation/algorithms.md."
+    )
     iterations: tuple[int, ...] = setting(
         (),
         unset(_ITERATIONS),
@@ -351,7 +353,7 @@ class Fitting(Starting):
         "starting are tried until one is; 0: the first fit is taken.",
     )
     algorithm: str = setting(
-        "", _ALGORITHM, "An algorithm's name: docs/algorithms.md; the model's own if not given."
+        "", _ALGORITHM, "An algorithm's name: docs/explanation/algorithms.md; the model's own if not given."
     )
     iterations: tuple[int, ...] | None = setting(
         None,
@@ -456,7 +458,7 @@ class Tracking(Starting):
         "objects there, unless this is a larger number.",
     )
     algorithm: str = setting(
-        "", _ALGORITHM, "An algorithm's name: docs/algorithms.md; the model's own if not given."
+        "", _ALGORITHM, "An algorithm's name: docs/explanation/algorithms.md; the model's own if not given."
     )
     iterations: int = setting(4, whole(1), "Most iterations from frame to frame.")
     sampling: float = setting(0.25, _SHARE, "Share of the pixels to look at from frame to frame.")

@@ -3,7 +3,7 @@
 Capture range comes from coarse levels with few modes: much appearance there explains images that are not aligned.
 Accuracy comes from many modes of shape at the finest level, and from `igo` there, which sees sharply and not far.
 Numbers of modes follow the number of samples, because a mode that few samples speak for explains nothing in a new
-image. docs/settings.md has the measurements.
+image. docs/explanation/settings.md has the measurements.
 """
 
 from __future__ import annotations

@@ -28,13 +28,13 @@ from pliant.starts.placement import (
 from pliant.starts.scan import judge_of, make_object_search, make_scan
 
 RELIABLE = 0.15
-"""Placement is a start of its own if nine of ten training images have a starting error below: docs/starts.md.
+"""Placement is a start of its own if nine of ten training images have a starting error below this.
 
 It matters where nobody can say whether a fit is to be trusted. Otherwise the placement is tried in any case.
 """
 
 _SUSPECTS, _PATIENCE = 20, 3
-"""Objects that a scan may suspect in an image, and how many of them in a row may be none: docs/starts.md."""
+"""Objects that a scan may suspect in an image, and how many of them in a row may be none."""
 
 _FEWEST = 8
 """An image with a side of fewer pixels has nothing in it."""
@@ -79,9 +79,10 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     settings
         How to look, `Starting()` if not given; a text is a way to start. Of the `tries`, the first is the most
         likely start, and the others are drawn about it by the learned spread, from `seed`; a scan gives its best
-        finds. docs/starts.md has what more and fewer are worth. `detector` is the one that the model was trained
-        with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the largest. A
-        function gives starts for one object; `fit` finds all, and tries several ways, if it is given none.
+        finds. docs/explanation/starts.md has what more and fewer are worth. `detector` is the one that the model
+        was trained with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the
+        largest. A function gives starts for one object; `fit` finds all, and tries several ways, if it
+        is given none.
     **changes
         Settings by their names, in place of those in `settings`.
 
@@ -209,7 +210,7 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
         return lambda image: [centre_box(image)]
     if way == "scan":
         listens = _listens(settings)
-        # A network moves each suspect to where it sees it: more starts take time and find no more (docs/starts.md).
+        # A network moves each suspect to where it sees it: more starts take time and find no more.
         each = tries if judge_of(model, listens) is None else 1
         look = make_object_search(model, _SUSPECTS, each, settings.any_rotation, listens)
         return lambda image: [*look(image)]

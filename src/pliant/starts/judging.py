@@ -21,7 +21,7 @@ from pliant.shape.procrustes import align
 from pliant.starts.found import separated
 
 _LOOKS = 2
-"""The first look moves a suspect to where the object is seen, and the last one judges it: docs/starts.md."""
+"""The first look moves a suspect to where the object is seen, and the last one judges it."""
 
 _REACH = 0.3
 """What a map has within so much of the object's size of the place where the shape has its landmark, agrees."""

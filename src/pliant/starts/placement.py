@@ -13,7 +13,7 @@ IMAGE = "image"
 """The reference of placements in the image itself; others are names of detectors."""
 
 LOST = 0.3
-"""A start whose error is above this share of the object's size is not on the object: docs/starts.md."""
+"""A start whose error is above this share of the object's size is not on the object: docs/explanation/starts.md."""
 
 _DEVIATION = 1.4826
 """The standard deviation of a normal distribution, in medians of absolute deviations."""

@@ -1,6 +1,7 @@
 """The one table of fits: what its columns mean, how it is written to Parquet, and how it is read back.
 
-`fit`, `track`, `evaluate` and experiments all write it, each with the columns that it knows: docs/table.md.
+`fit`, `track`, `evaluate` and experiments all write it, each with the columns that it knows:
+docs/reference/table.md.
 """
 
 from pliant.table.columns import COLUMNS, VERSION, Column, Kind, columns_of

@@ -68,9 +68,10 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
     Returns
     -------
     dict of str to array
-        The columns of docs/table.md that the table has, by their names. `points (n, v, 2)` stands for x and y. What
-        a row does not have is nan, or an empty text. Where rows have different numbers of landmarks, v is the
-        largest, and the rest is nan. `costs` and `errors` of an experiment are arrays of lists, one for each level.
+        The columns of docs/reference/table.md that the table has, by their names. `points (n, v, 2)` stands for
+        x and y. What a row does not have is nan, or an empty text. Where rows have different numbers of
+        landmarks, v is the largest, and the rest is nan. `costs` and `errors` of an experiment are
+        arrays of lists, one for each level.
         `landmark_names (v,)` is empty if landmarks have no names.
 
     Examples

@@ -3,7 +3,7 @@
 A frame starts where the last two say that an object will be, at the finest level alone and with few iterations. A
 fit is believed if the model, by its calibration, trusts it. Where no fit from the frame before is believed, the
 object is looked for in the same frame with all that `pliant.fit` has, so that it is found if a fit would find it.
-docs/tracking.md has the measurements behind the numbers.
+docs/explanation/tracking.md has the measurements behind the numbers.
 """
 
 from __future__ import annotations

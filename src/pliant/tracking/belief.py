@@ -9,7 +9,7 @@ from pliant.model import Model
 from pliant.settings import Tracking
 
 _NOTHING = 1.0
-"""The mismatch of a model with a place where there is nothing: docs/tracking.md."""
+"""The mismatch of a model with a place where there is nothing: docs/explanation/tracking.md."""
 
 _SURE = 0.8
 """With less confidence than this, a fit from the frame before is compared with one from coarse to fine."""

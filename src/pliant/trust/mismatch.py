@@ -11,7 +11,8 @@ where r = i - abar - A c':  A'(i - abar) = A'r + c', and the energy outside of t
 no pixel is looked at for it, and the algorithm does not change it, but for a ridge, which takes variances to be 1.
 
 Which of several places in an image is the best is another question. |i|², which is not among the inner products,
-says more about it than |a|² does: a wild c explains a good deal of anything. docs/starts.md has the numbers.
+says more about it than |a|² does: a wild c explains a good deal of anything. docs/explanation/starts.md
+has the numbers.
 """
 
 from __future__ import annotations
