@@ -99,7 +99,34 @@ class Algorithm:
 
     @staticmethod
     def parse(name: str) -> Algorithm:
-        """The algorithm of a name, or a sentence with the nearest name that there is."""
+        """Return the algorithm that a name stands for.
+
+        Parameters
+        ----------
+        name : str
+            The name of an algorithm, such as `"po-asy-gn"`. `docs/explanation/algorithms.md` explains how names
+            are made.
+
+        Returns
+        -------
+        Algorithm
+            `str(algorithm)` gives the name back, in its shortest form.
+
+        Raises
+        ------
+        ValueError
+            If there is no such algorithm. The message suggests the nearest name.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.Algorithm.parse("ssd-inv-gn-alt").method
+        GaussNewton(strategy=Alternated(sweeps=1, joint=False))
+        >>> pliant.Algorithm.parse("po-inv-ng")
+        Traceback (most recent call last):
+        ValueError: there is no algorithm 'po-inv-ng'. Did you mean 'po-inv-n'? ...
+
+        """
         try:
             return _parse(name)
         except _Unknown:
@@ -115,7 +142,26 @@ class Algorithm:
 class Entry:
     """An algorithm of the paper: its name here and there, who published it, and what others call it.
 
-    `algorithm` is the value that the name stands for.
+    Attributes
+    ----------
+    name : str
+        The name in pliant, such as `"po-inv-gn"`.
+    paper_name : str
+        The name in the paper, such as `"PO_Inv_GN"`.
+    published : str
+        Who published it, and when.
+    also : str
+        Other names for it; empty if there are none.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> entry = pliant.catalogue()[0]
+    >>> entry.name, entry.paper_name
+    ('ssd-for-gn-sch', 'SSD_For_GN_Sch')
+    >>> entry.algorithm.composition
+    Forward()
+
     """
 
     name: str
@@ -125,6 +171,7 @@ class Entry:
 
     @property
     def algorithm(self) -> Algorithm:
+        """The algorithm that the name stands for."""
         return Algorithm.parse(self.name)
 
 

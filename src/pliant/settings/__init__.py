@@ -247,12 +247,31 @@ class Training(Settings):
 
     @property
     def levels(self) -> int:
-        """How many levels are asked for; 0 if that is left open."""
+        """The number of levels that these settings ask for; 0 if they leave it open."""
         given = [len(getattr(self, name)) for name in PER_LEVEL]
         return given[0] or max((count for count in given if count > 1), default=0)
 
     def per_level(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """One value for each level."""
+        """Return one value for each level.
+
+        Parameters
+        ----------
+        values : sequence
+            One value for all levels, or one for each.
+
+        Returns
+        -------
+        tuple
+            As many values as there are levels.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> settings = pliant.Training(scales=(0.5, 1.0), features=("dsift",))
+        >>> settings.levels, settings.per_level(settings.features)
+        (2, ('dsift', 'dsift'))
+
+        """
         return tuple(values) * (1 if len(values) == self.levels else self.levels)
 
 
@@ -390,7 +409,33 @@ class Fitting(Starting):
     device: str = setting("cpu", choice(*DEVICES), "What computes: cpu, or reference (slow, for checks).")
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
-        """With what a model of so many levels was trained to be fitted with, where nothing else is said."""
+        """Fill in what these settings leave open with the settings that a model was trained with.
+
+        Parameters
+        ----------
+        trained : Training
+            The settings of the model, `model.settings`.
+        levels : int
+            How many levels the model has.
+
+        Returns
+        -------
+        Fitting
+            Settings with an algorithm, iterations for each level, and a number of hypotheses.
+
+        Raises
+        ------
+        ValueError
+            If `iterations` has neither one number nor one for each level.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> pliant.Fitting(iterations=8).suited_to(model.settings, levels=2).iterations
+        (8, 8)
+
+        """
         own = trained.iterations if len(trained.iterations) in (1, levels) else ()
         counts = self.iterations or own or ((24, 16) if levels == 2 else (20,))
         if len(counts) not in (1, levels):
