@@ -33,6 +33,8 @@ from pliant.starts.choice import Chain, find_chain
 from pliant.starts.noise import random_start
 from pliant.starts.placement import LOST
 
+__all__ = ["Evaluation", "FitRecord", "evaluate"]
+
 _TOGETHER = 64
 """About how many images are handed to the fitter at once."""
 
@@ -41,10 +43,27 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found.
+    """What `pliant.evaluate` found.
 
-    `rows` sum up, as `evaluate` has them, and `records` are the annotated objects of `images` images, each with its
-    fit by every algorithm. `false` are fits that are trusted and on no annotated object: they have no error.
+    Attributes
+    ----------
+    rows : list of dict
+        A summary of the starts and one for each algorithm, as `pliant.evaluate` describes them.
+    records : tuple of FitRecord
+        The fit of every annotated object by every algorithm.
+    false : tuple of FitRecord
+        Fits that are trusted but lie on no annotated object. They have no error.
+    images : int
+        How many images were fitted.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> found = pliant.evaluate(model, "annotated/", start="noise", starts=1, iterations=2, progress=False)
+    >>> found.images, len(found.rows), len(found.records), found.sentences
+    (2, 2, 2, [])
+
     """
 
     rows: list[Row]
@@ -54,7 +73,10 @@ class Evaluation:
 
     @property
     def sentences(self) -> list[str]:
-        """How many objects were found, missed, and seen where there is none, where they had to be found."""
+        """How many objects each algorithm found, missed, and saw where there are none.
+
+        Empty if fits began from random starts.
+        """
         searched = [row for row in self.rows if "missed" in row]
         return [self._sentence(row, named=len(searched) > 1) for row in searched]
 

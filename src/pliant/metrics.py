@@ -10,6 +10,8 @@ import numpy as np
 from pliant.arrays import Float64, Floats, Int32
 from pliant.shape import shape_size
 
+__all__ = ["BOUNDS", "capped", "matched", "normalised_error", "point_subset", "summarise"]
+
 BOUNDS = (0.02, 0.03, 0.04)
 """Errors below which the paper's tables count a fit."""
 

@@ -185,12 +185,12 @@ class Sample(Concise):
         return replace(found, box=box, group=self.group or found.group)
 
     def spacing(self) -> float | None:
-        """Return the length of a pixel in units such as millimetres, if the landmark file or the image (DICOM) gives it.
+        """Return the length of a pixel in units such as millimetres.
 
         Returns
         -------
         float or None
-            None if neither file gives it.
+            None if neither the landmark file nor the image (DICOM) gives it.
 
         Examples
         --------

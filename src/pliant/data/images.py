@@ -34,7 +34,18 @@ EXTENSIONS = (
 
 
 class ImageError(ValueError):
-    """An image that cannot be used; the message is a sentence that names it."""
+    """Raised for an image that cannot be used. The message is a sentence that names it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> try:
+    ...     pliant.read_image("manifest.csv")
+    ... except pliant.data.ImageError as error:
+    ...     print(str(error).split(":")[0])
+    manifest.csv
+
+    """
 
 
 def read_image(path: Source) -> Image:

@@ -73,11 +73,37 @@ class SamplesLeftOut(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validated(Concise):
-    """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
+    """The usable samples of a data set, and the problems of the others.
 
-    Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
-    of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them;
-    `left_out` samples cannot be used. `mirrored` samples faced another way than the rest, and were turned round.
+    Attributes
+    ----------
+    dataset : Dataset
+        The k usable samples.
+    points : ndarray, shape (k, v, 2)
+        Their landmarks; nan where one is missing.
+    sizes : tuple of (int, int), length k
+        Width and height of their images.
+    colour : bool
+        Whether any image has colours.
+    problems : tuple of str
+        A sentence for each problem of the other samples.
+    deep : int
+        How many images have more than 8 bits.
+    names : tuple of str
+        The names of the landmarks, if all samples agree on them.
+    left_out : int
+        How many samples cannot be used.
+    mirrored : int
+        How many samples faced another way than the rest and were turned round.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/", "new/")
+    >>> valid = pliant.data.check_dataset(faces, jobs=1, progress=False).valid
+    >>> valid.points.shape, valid.left_out
+    ((12, 68, 2), 3)
+
     """
 
     dataset: Dataset

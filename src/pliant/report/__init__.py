@@ -9,7 +9,6 @@ from pliant.report.parts import (
     page,
     paragraph,
     picture,
-    rendered,
     table,
     value_table,
 )
@@ -26,7 +25,6 @@ __all__ = [
     "page",
     "paragraph",
     "picture",
-    "rendered",
     "table",
     "value_table",
 ]
