@@ -39,7 +39,9 @@ _SMALLEST = 4.0
 
 
 class InvalidDataset(ValueError):
-    """Raised with the problems of a data set, ten of a kind at the most; `problems` has all, one by one.
+    """Raised if samples of a data set cannot be used. The message lists up to ten problems of a kind.
+
+    `problems` has all of them, a sentence each.
 
     Examples
     --------
@@ -50,8 +52,8 @@ class InvalidDataset(ValueError):
     >>> try:
     ...     pliant.train(faces, progress=False)
     ... except pliant.InvalidDataset as error:
-    ...     print(len(error.problems), error.problems[0])
-    3 ...face-0000.jpg: there is no landmark file beside this image.
+    ...     print(len(error.problems), error.problems[0].split(":")[0].split("/")[-1])
+    3 face-0000.jpg
 
     """
 

@@ -33,18 +33,23 @@ from pliant.fitting.method import (
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One point of the paper's three axes: what is minimised, where the small warp goes, how it is solved.
+    """One point of the paper's three axes: what is minimised, where the small warp goes, and how it is solved.
 
-    `fit` and settings take it, or the name that `str` gives. Combinations that mean nothing raise a ValueError.
+    `fit` and settings take an algorithm, or the name that `str` gives.
 
     Parameters
     ----------
-    cost
-        `SSD` or `ProjectOut`.
-    composition
-        `Forward`, `Inverse`, `Asymmetric` or `Bidirectional`.
-    method
-        `GaussNewton`, `Newton`, `Wiberg` or `CascadedRegression`.
+    cost : SSD or ProjectOut
+        What is minimised.
+    composition : Forward, Inverse, Asymmetric or Bidirectional
+        Where the small warp goes.
+    method : GaussNewton, Newton, Wiberg or CascadedRegression
+        How the unknowns are solved.
+
+    Raises
+    ------
+    ValueError
+        If the combination has no meaning. The message says why.
 
     Examples
     --------
@@ -195,12 +200,12 @@ _KNOWN = {
 
 @cache
 def catalogue() -> tuple[Entry, ...]:
-    """The paper's 31 algorithms: 20 with the sum of squared differences, 11 with project-out.
+    """List the 31 algorithms of the paper: 20 with the sum of squared differences, 11 with project-out.
 
     Returns
     -------
     tuple of Entry
-        Each has the `name` here, the `paper_name`, who `published` it, what it is `also` called, and the
+        Each has its `name` here, its `paper_name`, who `published` it, what it is `also` called, and the
         `algorithm` itself.
 
     Examples

@@ -12,6 +12,7 @@ from pliant.report.parts import (
     table,
     value_table,
 )
+from pliant.report.parts import rendered as rendered
 
 __all__ = [
     "Evaluated",

@@ -66,11 +66,11 @@ _PROBABILITY = number(0, 1, what="a probability from 0 to 1")
 
 @dataclass(frozen=True)
 class Training(Settings):
-    """What a model is trained with; `train` takes it, and the model's file keeps it.
+    """How to train a model. `train` takes these settings, and the model keeps them.
 
-    Of `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations`, the values are those of the
-    levels from coarse to fine; one value alone is for all levels. Modes are a count (12), a share of the variance
-    (0.75) or "all". What is empty or None is chosen by `train`, and the model's settings have what was chosen.
+    `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations` have one value for each level, from
+    coarse to fine; a single value is for all levels. Modes are a count (12), a share of the variance (0.75) or
+    "all". `train` chooses what is empty or None, and the model's settings have what it chose.
 
     Examples
     --------
@@ -80,9 +80,9 @@ class Training(Settings):
     (3, 0.95)
     >>> pliant.Training(size=3)
     Traceback (most recent call last):
-    ValueError: size=3: it must be a number of pixels from 8 to 2000.
+    ValueError: size=3: ...
 
-    Settings are written to a file, and read back.
+    Settings can be written to a file and read back:
 
     >>> settings.save("settings.toml")
     >>> pliant.Training.load("settings.toml") == settings
@@ -277,7 +277,7 @@ class Training(Settings):
 
 @dataclass(frozen=True)
 class Stopping(Settings):
-    """When to stop, beside the number of iterations; a part of `Fitting`.
+    """When a fit stops before it has used all iterations; a part of `Fitting`.
 
     Examples
     --------
@@ -303,7 +303,7 @@ class Stopping(Settings):
 
 @dataclass(frozen=True)
 class Starting(Settings):
-    """Where fits begin in images that nobody has annotated; `find_starts` takes it.
+    """Where fits begin in images without annotations. `find_starts` takes these settings.
 
     Examples
     --------
@@ -343,7 +343,7 @@ class Starting(Settings):
 
 @dataclass(frozen=True)
 class Fitting(Starting):
-    """How images are fitted; `fit` and `evaluate` take it.
+    """How to fit images. `fit` and `evaluate` take these settings.
 
     Examples
     --------
@@ -452,7 +452,7 @@ class Fitting(Starting):
 
 @dataclass(frozen=True)
 class Evaluating(Settings):
-    """What fits are judged from; `evaluate` takes it beside the settings of the fits.
+    """Where fits begin and which landmarks count in an evaluation. `evaluate` takes these settings.
 
     Examples
     --------
@@ -484,7 +484,7 @@ class Evaluating(Settings):
 
 @dataclass(frozen=True)
 class Tracking(Starting):
-    """How objects are followed through a video; `track` takes it.
+    """How to follow objects through a video. `track` takes these settings.
 
     Examples
     --------
