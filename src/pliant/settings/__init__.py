@@ -76,8 +76,8 @@ class Training(Settings):
     --------
     >>> import pliant
     >>> settings = pliant.Training(size=100, shape_modes=(3, 0.95))
-    >>> settings.changed(features="igo").shape_modes
-    (3, 0.95)
+    >>> settings.changed(features="igo").shape_modes, settings.levels
+    ((3, 0.95), 2)
     >>> pliant.Training(size=3)
     Traceback (most recent call last):
     ValueError: size=3: ...
