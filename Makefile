@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test test-slow test-experts lint format bench experiments pictures clean
+.PHONY: help setup demo test test-slow test-experts lint format standards bench experiments pictures clean
 
 help:            ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ lint: $(READY)   ## check style, formatting and types
 format: $(READY) ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+standards: $(READY)  ## check pliant against JOSS, pyOpenSci and the Scientific Python guides
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[standards]'
+	$(BIN)/python tools/standards.py
 
 bench: $(READY)  ## run the benchmarks into benchmarks/results.md (real data from ../shared/data if it is there)
 	$(BIN)/python benchmarks/report.py
