@@ -39,7 +39,7 @@ RELEASES = {
         "1.16": "2025-06-22",
         "1.17": "2026-01-10",
     },
-    "matplotlib": {"3.8": "2023-09-15", "3.9": "2024-05-15", "3.10": "2024-12-13"},
+    "matplotlib": {"3.8": "2023-09-15", "3.9": "2024-05-15", "3.10": "2024-12-14", "3.11": "2026-06-12"},
 }
 """Days of first releases, of Python and of those core packages of SPEC 0 that pliant needs. Add new ones here."""
 
