@@ -1,0 +1,45 @@
+"""The reference of commands and settings says what the code has."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def generator():
+    spec = importlib.util.spec_from_file_location("list_commands", DOCS / "list_commands.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["commands.md", "settings.md"])
+def test_pages_are_current(page):
+    file = DOCS / "reference" / page
+    assert file.read_text() == generator().current(file), (
+        f"{page} is out of date: python docs/list_commands.py"
+    )
+
+
+def test_every_option_is_listed():
+    """Also those that the page describes once for all commands."""
+    import typer
+
+    from pliant.cli import app
+
+    page = (DOCS / "reference" / "commands.md").read_text()
+    for name, command in typer.main.get_command(app).commands.items():
+        section = page.partition(f"### pliant {name}\n")[2].partition("\n### ")[0]
+        for parameter in command.params:
+            if parameter.param_type_name == "option":
+                place = page if parameter.opts[0] in generator().EVERYWHERE else section
+                for spelling in (*parameter.opts, *parameter.secondary_opts):
+                    assert f"`{spelling}`" in place or f"`{spelling} " in place, f"{name} {spelling}"
+
+
+def test_a_page_without_marks_is_refused(tmp_path):
+    (tmp_path / "settings.md").write_text("# Settings\n")
+    with pytest.raises(ValueError, match="the marks .* are missing"):
+        generator().current(tmp_path / "settings.md")
