@@ -43,3 +43,15 @@ def test_a_page_without_marks_is_refused(tmp_path):
     (tmp_path / "settings.md").write_text("# Settings\n")
     with pytest.raises(ValueError, match="the marks .* are missing"):
         generator().current(tmp_path / "settings.md")
+
+
+def test_every_landmark_format_is_listed():
+    from pliant.data.formats import formats
+
+    page = (DOCS / "reference" / "landmark-files.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `")}
+    for name, module in formats().items():
+        assert module.EXTENSIONS[0] in rows[name], name
+        assert ("many" in rows[name]) == module.MANY or ".zip" in rows[name], name
+        for variant in module.VARIANTS:
+            assert f"`{name}:{variant}`" in rows[name], f"{name}:{variant}"
