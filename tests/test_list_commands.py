@@ -1,6 +1,7 @@
 """The reference of commands and settings says what the code has."""
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -55,3 +56,14 @@ def test_every_landmark_format_is_listed():
         assert ("many" in rows[name]) == module.MANY or ".zip" in rows[name], name
         for variant in module.VARIANTS:
             assert f"`{name}:{variant}`" in rows[name], f"{name}:{variant}"
+
+
+def test_every_shortcut_of_the_studio_is_listed():
+    page = (DOCS / "reference" / "studio.md").read_text().partition("## Shortcuts")[2]
+    found = 0
+    for script in (DOCS.parent / "src" / "pliant" / "studio" / "pages").glob("*.js"):
+        for keys in re.findall(r'^\s*\{? ?keys: "([^"]+)"', script.read_text(), re.MULTILINE):
+            for key in keys.split(" "):
+                assert f"`{key}`" in page, f"{script.name}: {key}"
+                found += 1
+    assert found > 40
