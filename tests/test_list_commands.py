@@ -67,3 +67,22 @@ def test_every_shortcut_of_the_studio_is_listed():
                 assert f"`{key}`" in page, f"{script.name}: {key}"
                 found += 1
     assert found > 40
+
+
+def test_every_experiment_and_its_settings_are_listed():
+    from dataclasses import fields
+
+    from pliant.experiments.conduct import EXPERIMENTS
+    from pliant.experiments.settings import Settings
+
+    names, _, rest = (DOCS / "reference" / "experiments.md").read_text().partition("## Image sets")
+    rows = [line.split(" | ") for line in rest.splitlines() if line.startswith("| `")]
+    shared = {one.name for one in fields(Settings)}
+    for name, experiment in EXPERIMENTS.items():
+        assert f"| `{name}` |" in names, name
+        for one in fields(experiment.Settings):
+            if one.name not in shared:
+                listed = [row for row in rows if f"`{one.name}`" in row[0]]
+                assert any(f"`{name}`" in row[-1] or "all" in row[-1] for row in listed), (
+                    f"{name}: {one.name}"
+                )
