@@ -62,7 +62,7 @@ def commands() -> str:
     functions = {one.callback.__name__: one.callback for one in app.registered_commands if one.callback}
     return "\n".join(
         _command(name, command, functions[name])
-        for name, command in typer.main.get_command(app).commands.items()  # type: ignore[attr-defined]
+        for name, command in typer.main.get_command(app).commands.items()
     )
 
 
