@@ -117,7 +117,7 @@ def full_disk(stage: Stage) -> Shown:
             before = {**before, **kept(output)}
             yield f"full again, after {markers_of(output)} of 18 parts", said
         remount(disk, "9m")
-        said = expect(stage.fit(output, "--shard", "1/1", "--jobs", "1").end(), 0, "all are done")
+        said = expect(stage.fit(output, "--shard", "1/1", "--jobs", "1").end(), 0, "all images are done")
         before = {**kept(output), **before}
         yield "more room, and the rest as a shard", said
         fill(disk, 50_000)
@@ -152,7 +152,7 @@ def shards(stage: Stage) -> Shown:
 
     expect(shard(4).end(), 0)
     before = kept(output)
-    said = expect(shard(4).end(), 0, "all before")
+    said = expect(shard(4).end(), 0, "all done before")
     assert kept(output) == before, "a shard that was done was fitted again"
     yield "shard 4/4 first, and again", said
     both = [shard(1), shard(2)]

@@ -150,7 +150,7 @@ class TestCommand:
     def test_clean(self, folder, tmp_path):
         done = self.check(folder, "--draw", tmp_path / "sheet.png", code=0)
         assert "30 samples: 0 problems, 0 suspicious" in done.stdout
-        assert "nothing is suspicious; wrote 15 of 30 samples to" in done.stdout
+        assert "nothing looks suspicious; drew 15 of 30 samples in" in done.stdout
         assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
 
     def test_not_clean(self, folder, tmp_path):

@@ -464,7 +464,7 @@ def test_options_of_commands():
         assert jobs == 3
     with pytest.raises(ValueError, match="--cluster and --scheduler-file"):
         crew_told(None, "local:2", Path("file")).__enter__()
-    with pytest.raises(ValueError, match="--jobs is for threads of this process"):
+    with pytest.raises(ValueError, match="--jobs sets the threads of this process"):
         crew_told(2, "local:2", None).__enter__()
     with pytest.raises(ValueError, match="'nowhere' is no cluster"):
         crew_told(None, "nowhere", None).__enter__()

@@ -108,9 +108,9 @@ class TestEvaluate:
         [
             ({"algorithms": []}, "at least one algorithm"),
             ({"algorithms": ["po-asyn-gn"]}, "Did you mean 'po-asy-gn'"),
-            ({"noise": -0.1}, "noise=-0.1: it must be a number from 0"),
+            ({"noise": -0.1}, "noise=-0.1: it must be a number of at least 0"),
             ({"noise": np.nan}, "noise=nan"),
-            ({"starts": 0}, "starts=0: it must be a whole number from 1"),
+            ({"starts": 0}, "starts=0: it must be a whole number of at least 1"),
             ({"points": "99"}, "no landmark 99"),
             ({"iterations": (1, 2, 3)}, "2 levels"),
             ({"sampling": 0.0}, "sampling"),
@@ -299,7 +299,7 @@ class TestEvaluateCommand:
             (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
             (("{folder}", "--start", "noise", "--detector", "haar-face"), "nothing to be found: say --start"),
             (("{folder}", "--noise", "0.1"), "say --start noise"),
-            (("{folder}", "--objects", "none"), "a number of objects from 1, or 'all'"),
+            (("{folder}", "--objects", "none"), "a number of objects of at least 1, or 'all'"),
         ],
     )
     def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):

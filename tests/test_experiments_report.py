@@ -369,7 +369,7 @@ class TestCommand:
             "experiment", "transfer", "--train", world / "train", world / "test", "--test", world / "test",
             world / "train", "-o", tmp_path / "x", "--dry-run",
         )  # fmt: skip
-        assert said.out == "transfer: would fit 16 trials of 2 models, 3 starts an image\n"
+        assert said.out == "transfer: would fit 16 trials of 2 models, 3 starts per image\n"
         assert not (tmp_path / "x").exists()
 
     def test_a_test_folder_without_landmarks(self, world, command, tmp_path):
@@ -395,7 +395,7 @@ class TestCommand:
             (("rhoo",), "there is no experiment 'rhoo'. Known: algorithms, rho,"),
             (("rho",), "rho: name at least one folder to train on: --train FOLDER."),
             (("report", "-o", "nothing"), "nothing: there is no finished experiment here to draw."),
-            (("report", "--train", "x"), "it takes no --train"),
+            (("report", "--train", "x"), "it does not take --train"),
             (("rho", "--others", "none.csv"), "none.csv: there is no such file."),
             (("rho", "--settings", "none.toml"), "none.toml: there is no such file."),
         ],
@@ -486,7 +486,7 @@ class TestSources:
         words = ("experiment", "rho", "-o", tmp_path / "o", "--train", manifest, "--part")
         assert "name one part for all sets, or two" in command(*words, "a,b,c", code=1).err
         assert "no sample is in the part 'nosuch'" in command(*words, "train,nosuch", code=1).err
-        assert "it takes no --train" in command("experiment", "report", "--part", "a", code=1).err
+        assert "it does not take --train" in command("experiment", "report", "--part", "a", code=1).err
 
 
 class TestTables:

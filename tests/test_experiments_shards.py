@@ -410,7 +410,9 @@ class TestCommand:
         options = self.options(face_folders, tmp_path / "s")
         said = command("experiment", *options, "--shard", "1/3", "-o", tmp_path / "out")
         assert "algorithms, shard 1/3: fitted 2 of its 2 units" in said.out
-        assert f"when all 3 shards are done: pliant merge {tmp_path / 'out'}" in said.out.replace("\n", "")
+        assert f"when all 3 shards are done, run: pliant merge {tmp_path / 'out'}" in said.out.replace(
+            "\n", ""
+        )
         assert table_of(tmp_path / "out") == table_of(three / "shard1")
         again = command("experiment", *options, "--shard", "1/3", "-o", tmp_path / "out", "--json")
         assert json.loads(again.out)["experiments"] == {"algorithms": {"units": 2, "fitted": 0}}
@@ -422,7 +424,7 @@ class TestCommand:
         said = command("experiment", *options, "--shard", "4/3", code=1)
         assert "--shard 4/3: there is no shard 4 of 3" in said.err
         said = command("experiment", "report", "--shard", "1/3", code=1)
-        assert "it takes no --train, --test, --settings or --shard" in said.err.replace("\n", " ")
+        assert "it does not take --train, --test, --settings, --shard" in said.err.replace("\n", " ")
 
     def test_a_merge_draws_the_report_or_says_what_is_missing(self, command, three, tmp_path):
         parts = [three / f"shard{k}" for k in (1, 2, 3)]

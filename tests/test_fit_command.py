@@ -187,7 +187,7 @@ def test_alike_names_from_landmarks(fit, folder, tmp_path):
         (("{images}", "--boxes", "{boxes}"), "line 1: expected the columns"),
         (
             ("{images}", "--iterations", "2.5"),
-            "--iterations 2.5: it must be a whole number from 1 for each level",
+            "--iterations 2.5: it must be a whole number of at least 1 for each level",
         ),
         (("{images}", "--device", "abacus"), "--device abacus: it must be cpu or reference"),
         (("{images}", "--landmarks", "points"), "there is no format 'points'"),
@@ -244,7 +244,7 @@ def test_resume(fit, folder, tmp_path):
     output = tmp_path / "out"
     fit(folder, "-o", output, "--resume")  # nothing there: it begins
     again = fit(folder, "-o", output, "--resume", "--csv")
-    assert "nothing to do: this run had finished" in again.out
+    assert "nothing to do: this run is already complete" in again.out
     assert files_in(output) == ["fits.csv", "fits.parquet"]
     other = fit(folder, "-o", output, "--resume", "--sampling", "0.5", code=ERROR)
     assert "sampling was 1.0, and is 0.5" in other.err
@@ -267,7 +267,7 @@ def test_a_finished_run_is_replaced_on_request_alone(fit, folder, tmp_path):
         done = fit(folder, "-o", output, *more, code=ERROR)
         assert "has the fits of a run that has finished: replace them with --overwrite" in done.err
     plan = fit(folder, "-o", output, "--overwrite", "--dry-run").out
-    assert "would be replaced when all is done" in plan
+    assert "they would replace the results of an earlier run" in plan
     assert {name: (output / name).read_bytes() for name in files_in(output)} == before
     fit(folder, "-o", output, "--overwrite", "--csv")
     assert files_in(output) == ["fits.csv", "fits.parquet"]
