@@ -162,7 +162,7 @@ def shards(stage: Stage) -> Shown:
     merge = stage.command("merge", str(output))
     yield "1/4 and 2/4 at the same time, 3/4 missing", expect(merge.end(), 1, "those of the shard 3/4")
     other = shard(3, "--sampling", "0.5").end()
-    yield "3/4 with another setting", expect(other, 1, "other settings", "sampling was 1.0, and is 0.5")
+    yield "3/4 with another setting", expect(other, 1, "other settings", "sampling was 1.0 and is now 0.5")
     for one in (shard(3), shard(3)):
         expect(one.end(), 0)
     before = {**kept(output), **before}
@@ -177,7 +177,7 @@ def shards(stage: Stage) -> Shown:
     merged = stage.fit(output, "--shard", "1/4", "--jobs", "1").end()
     again = stage.command("merge", str(output)).end()
     if again.code:
-        expect(again, 1, "its table is there already")
+        expect(again, 1, "its table is already there")
     expect(merged, 0)
     check_table(stage, output, before)
     yield "merge again", again

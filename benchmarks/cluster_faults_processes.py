@@ -57,7 +57,7 @@ def scheduler_killed(stage: Stage) -> Shown:
     with cluster(stage) as dask:
         yield (
             "the command again, on a new cluster",
-            expect(stage.fit(output, *dask.option).end(), 1, "go on with --resume"),
+            expect(stage.fit(output, *dask.option).end(), 1, "continue with --resume"),
         )
         said = expect(
             stage.fit(output, *dask.option, "--resume").end(), 0, f"{len(before)} images were fitted before"

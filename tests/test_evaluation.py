@@ -84,7 +84,7 @@ class TestEvaluate:
         bare = replace(dataset[0], points_source=None)
         mixed = Dataset((bare, dataset[1]), "mixed")
         assert evaluate(model, mixed, **FEW).rows[0] == evaluate(model, dataset[1:2], **FEW).rows[0]
-        with pytest.raises(ValueError, match="bare: no image has a landmark file beside it"):
+        with pytest.raises(ValueError, match="bare: no image has landmarks"):
             evaluate(model, Dataset((bare,), "bare"), **FEW)
 
     def test_samples_that_cannot_be_used(self, model, dataset):
@@ -100,7 +100,7 @@ class TestEvaluate:
         fewer = Dataset(
             tuple(replace(s, points_source=lambda s=s: s.points()[:20]) for s in dataset[:2]), "fewer"
         )
-        with pytest.raises(ValueError, match="fewer: the images have 20 landmarks, and the model has 68"):
+        with pytest.raises(ValueError, match="fewer: the images have 20 landmarks, but the model has 68"):
             evaluate(model, fewer, **FEW)
 
     @pytest.mark.parametrize(
@@ -294,11 +294,14 @@ class TestEvaluateCommand:
         [
             (("{folder}", "--algorithm", "po-assy-gn"), "Did you mean 'po-asy-gn'"),
             (("nowhere",), "nowhere: there is no such folder"),
-            (("{bare}",), "no image has a landmark file beside it"),
+            (("{bare}",), "no image has landmarks"),
             (("{folder}", "-o", "no/where.json"), "does not exist"),
             (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
-            (("{folder}", "--start", "noise", "--detector", "haar-face"), "nothing to be found: say --start"),
-            (("{folder}", "--noise", "0.1"), "say --start noise"),
+            (
+                ("{folder}", "--start", "noise", "--detector", "haar-face"),
+                "start noise does not search: use --start",
+            ),
+            (("{folder}", "--noise", "0.1"), "use --start noise"),
             (("{folder}", "--objects", "none"), "a number of objects of at least 1, or 'all'"),
         ],
     )

@@ -386,7 +386,7 @@ class TestCommand:
             tmp_path / "o",
             code=1,
         )
-        assert "bare: no image has a landmark file beside it to compare fits with; images need" in said.err
+        assert "bare: no image has landmarks to compare fits with; images need" in said.err
         assert not (tmp_path / "o").exists()
 
     @pytest.mark.parametrize(

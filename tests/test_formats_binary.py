@@ -65,14 +65,14 @@ class TestNumpy:
         np.save(tmp_path / "a.npy", np.array([Trap()], dtype=object), allow_pickle=True)
         np.savez(tmp_path / "b.npz", points=np.ones((1, 3, 2)), images=np.array([Trap()], dtype=object))
         for name in ("a.npy", "b.npz"):
-            with pytest.raises(ValueError, match=f"{name}.* cannot be read, as it holds Python objects"):
+            with pytest.raises(ValueError, match=f"{name}.* cannot be read, because it holds Python objects"):
                 read_annotations(tmp_path / name)
 
     @pytest.mark.parametrize(
         ("arrays", "sentence"),
         [
             ({"points": np.ones((2, 3, 2))}, r"expected the arrays points .* found points"),
-            ({"points": np.ones((3, 2)), "images": np.array(["a"])}, r"must be numbers \(k, v, 2\)"),
+            ({"points": np.ones((3, 2)), "images": np.array(["a"])}, r"must be numbers of shape \(k, v, 2\)"),
             ({"points": np.ones((2, 3, 2)), "images": np.array(["a"])}, r"images must be text \(2,\)"),
             (
                 {"points": np.ones((1, 3, 2)), "images": np.array([1])},
@@ -87,7 +87,7 @@ class TestNumpy:
 
     def test_damage(self, tmp_path):
         np.save(tmp_path / "a.npy", np.ones((3, 3)))
-        with pytest.raises(ValueError, match=r"expected numbers \(v, 2\), found float64 \(3, 3\)"):
+        with pytest.raises(ValueError, match=r"expected numbers of shape \(v, 2\), found float64 \(3, 3\)"):
             read_annotations(tmp_path / "a.npy")
         np.savez(tmp_path / "b.npz", points=np.ones((1, 3, 2)), images=np.array(["a"]))
         for name, whole in (("a.npy", tmp_path / "a.npy"), ("b.npz", tmp_path / "b.npz")):
@@ -242,7 +242,7 @@ class TestSleap:
         labels = self.labels(sleap_io.Video(filename="a.mp4", open_backend=False), (0,))
         labels[0].instances = labels[0].instances[1:]
         sleap_io.save_slp(labels, str(tmp_path / "a.slp"), embed=False)
-        with pytest.raises(ValueError, match="nobody has placed an instance"):
+        with pytest.raises(ValueError, match="no instances placed by a person"):
             read_annotations(tmp_path / "a.slp")
 
     def test_damage(self, tmp_path):

@@ -315,7 +315,7 @@ def test_landmarks_of_coco_get_other_names(place):
     [
         ("cvat_images.xml", "<meta>"),
         ("label_studio.json", "would lose"),
-        ("kaggle.csv", "read and not written"),
+        ("kaggle.csv", "read but not written"),
     ],
 )
 def test_what_would_lose_something_is_not_written_and_says_what(file, lost):

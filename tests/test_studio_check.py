@@ -151,7 +151,7 @@ def test_y_counted_from_below_is_told_by_the_picture(opened: Any, folder: Path) 
     client, desk = opened()
     one = next(one for one in checked(client, desk) if one["index"] == 6)
     assert one["kind"] == "other edge"
-    assert one["reason"].startswith("The y coordinates look counted from the lower edge")
+    assert one["reason"].startswith("The y coordinates seem to be counted from the lower edge")
     mend = np.array(client.get(f"/api/check/{one['number']}").json()["mend"])
     np.testing.assert_allclose(mend, (0, 119) + desk.collection.marks(6).points * (1, -1), atol=1e-3)
 

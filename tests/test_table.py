@@ -221,5 +221,5 @@ def test_every_setting_of_training_works_in_experiments():
     assert trial.training.appearance_modes == ("all",)
     assert trial.fitting.stopping.patience == 3
     assert settings.to_dict()["stopping_patience"] == 3
-    with pytest.raises(ValueError, match="these are 2 values for 3 levels"):
+    with pytest.raises(ValueError, match="got 2 values for 3 levels"):
         settings_of(algorithms.Settings, "a", {"scales": [0.2, 0.5, 1]}, {}, quick=False)

@@ -100,7 +100,7 @@ def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
     assert [path.name for path in (tmp_path / "fits").iterdir()] == ["fits.parquet"]
     command("train", folder, "-o", "plain.pliant", *SMALL, "--no-confidence", "-q")
     said = command("fit", "plain.pliant", folder, "-o", "f2", "--flag-below", 0.5, code=ERROR).err
-    assert "knows no confidence" in said
+    assert "has no confidence" in said
 
 
 def test_dry_run_and_json(command, folder, tmp_path):

@@ -176,7 +176,7 @@ class TestDrawing:
         assert np.abs(model.draw(texture_deviations=[2.0])[0] - mean).max() > 0.1
 
     def test_too_many_modes_get_a_sentence(self, model):
-        with pytest.raises(ValueError, match="the shape of this model has 5 modes, and 6 were given"):
+        with pytest.raises(ValueError, match="the shape of this model has 5 modes, but 6 were given"):
             model.draw(np.zeros(6))
 
     def test_a_training_face_is_rebuilt_better_than_the_mean_does(self, model, dataset):
@@ -214,7 +214,7 @@ class TestInvalidInput:
     def test_nothing_usable_gets_a_sentence(self, dataset):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SamplesLeftOut)
-            with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
+            with pytest.raises(ValueError, match="at least two usable samples, but there are 1"):
                 train(Dataset((dataset[0], dataset[0]), "twice"), skip_invalid=True, confidence=False)
 
     @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
 
 
 def test_one_sample_is_too_few(dataset):
-    with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
+    with pytest.raises(ValueError, match="at least two usable samples, but there are 1"):
         train(dataset[:1], size=40, confidence=False)
 
 
@@ -266,7 +266,7 @@ def test_one_sample_is_too_few(dataset):
     ("settings", "sentence"),
     [
         ({"mirror": []}, "there is no pair: name the landmarks"),
-        ({"size": 10, "scales": (0.01, 1.0)}, "at scale 0.01 the mean shape is .* pixels, and covers none"),
+        ({"size": 10, "scales": (0.01, 1.0)}, "at scale 0.01 the mean shape is .* pixels, too small"),
     ],
 )
 def test_a_mean_shape_without_pixels_is_refused(dataset, settings, sentence):
