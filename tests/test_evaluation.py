@@ -333,9 +333,7 @@ class TestPlots:
             figure = plot_fit(result, sample.image())
             assert len(figure.axes) == panels
             figure.savefig(tmp_path / "fit.png")
-        assert "outside of the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace(
-            "\n", " "
-        )
+        assert "outside the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace("\n", " ")
         assert good.plot(sample.image()).axes[0].get_title() == f"{good.algorithm}: {good.status}"
 
     @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3), (3, 2000)])

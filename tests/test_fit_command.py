@@ -62,7 +62,7 @@ def test_good_and_bad_images(fit, folder, tmp_path):
     assert list(fits["image"]) == [str(path) for path in sorted(mixed.iterdir()) if path.suffix != ".pts"]
     reasons = {os.path.basename(image): why for image, why in zip(fits["image"], fits["reason"], strict=True)}
     assert reasons["broken.jpg"] == "this is not an image of a known format."
-    assert reasons["dot.png"] == "1 x 1 pixels are too few to find anything in."
+    assert reasons["dot.png"] == "1 x 1 pixels are too few to find anything."
     assert list(fits["status"] == "failed") == [True, True, False, False, False]
     faces = [f"face-000{k}" for k in range(3)]
     assert files_in(output) == [

@@ -208,7 +208,7 @@ def test_odd_images_and_shapes_do_no_harm(expert, unseen):
 
 def test_shapes_must_fit_the_images(expert, unseen):
     images, _, starts = unseen
-    with pytest.raises(ValueError, match=r"shapes must have the dimensions"):
+    with pytest.raises(ValueError, match=r"shapes must have the shape"):
         expert.look(images, starts[:1])
 
 

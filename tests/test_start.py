@@ -125,7 +125,7 @@ class TestSeveral:
         assert_allclose(fit.start, near)
         [lost] = pliant.fit(model, [sample], [np.array([far, far])])
         assert lost.status == "failed"
-        assert "outside of the image" in lost.reason
+        assert "outside the image" in lost.reason
 
     def test_a_start_may_be_a_function_of_the_image(self, model, dataset):
         def nothing(image):

@@ -319,7 +319,7 @@ def with_channels(arrays, numbers):
         (number_change("placements", 0, "size", 0), "has no samples"),
         (number_change("placements", 0, "spread_size", 1e300), "spread_size"),
         (number_change("placements", 0, "reference", 3), "a placement has reference 3"),
-        (number_change("settings", []), "are no table"),
+        (number_change("settings", []), "are not a table"),
         (number_change("confidence", {"fits": 3}), "KeyError"),
         (with_other_landmarks, "different numbers of landmarks"),
         (with_two_channels_of_texture, "texture has 2 channels"),

@@ -215,7 +215,7 @@ class TestTwoAnnotators:
         assert found["landmarks"][2]["bias"][0] == pytest.approx(4, abs=0.5)
         assert found["landmarks"][2]["bias_chance"] < 1e-6
         assert {one["index"] for one in found["images"][:2]} == {4, 9}
-        assert "of the variation in shape is the annotators'" in found["variance"]["sentence"]
+        assert "of the variation in shape comes from the annotators" in found["variance"]["sentence"]
         assert [row["source"] for row in found["variance"]["rows"]] == ["objects", "annotators", "rest"]
         row = next(one["row"] for one in found["images"] if one["index"] == 9)
         both = client.get(f"/api/agreement/{row}").json()

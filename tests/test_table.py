@@ -146,7 +146,7 @@ class TestReading:
         later = parquet.read_table(path)
         later = later.replace_schema_metadata({**later.schema.metadata, NUMBER: b"99"})
         parquet.write_table(later, path)
-        with pytest.raises(ValueError, match="version 99, and this pliant reads tables up to version 4"):
+        with pytest.raises(ValueError, match="version 99, but this pliant reads tables up to version 4"):
             read_fits(path)
 
     def test_other_files_are_a_sentence(self, tmp_path):

@@ -143,7 +143,7 @@ def test_while_lost_it_is_looked_for_every_nth_frame(model, film):
     records = list(track(model, frames, asked.append, look_every=3, new_every=100, jobs=1))
     assert len(asked) == 3
     assert {record.event for record in records} == {Event.LOST}
-    assert "not looked for" in records[1].result.reason
+    assert "not searched" in records[1].result.reason
     assert "nothing was found" in records[3].result.reason
 
 
@@ -172,7 +172,7 @@ def test_finders_may_give_boxes_shapes_nothing_or_a_sentence(model, film):
     assert outcome(points).event is Event.RESTARTED
     assert outcome(np.empty((0, 4))).event is Event.LOST
     assert outcome("no face in sight.").result.reason == "no face in sight."
-    assert "a start is a shape" in outcome(np.zeros(3)).result.reason
+    assert "a start must be a shape" in outcome(np.zeros(3)).result.reason
 
 
 def test_a_frame_that_cannot_be_read_is_lost_and_the_next_goes_on(model, film, tmp_path):

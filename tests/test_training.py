@@ -265,7 +265,7 @@ def test_one_sample_is_too_few(dataset):
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"mirror": []}, "there is no pair: name the landmarks"),
+        ({"mirror": []}, "there is no pair: give the landmarks"),
         ({"size": 10, "scales": (0.01, 1.0)}, "at scale 0.01 the mean shape is .* pixels, too small"),
     ],
 )
