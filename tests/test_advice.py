@@ -70,7 +70,7 @@ def test_landmarks_alone(apart, command):
 @pytest.mark.parametrize("order", [("images", "landmarks"), ("landmarks", "images")])
 def test_images_and_landmarks_in_two_folders(apart, command, order):
     said = command("check", *order, code=3)
-    assert "with landmarks --images images" in said.out
+    assert "the folder of their images: landmarks --images images" in said.out
     assert len(said.out.splitlines()) < 20
     assert "14 samples: 0 problems" in command("check", "landmarks", "--images", "images").out
 

@@ -89,7 +89,7 @@ def test_size_and_rotation(good):
 
     found = suspects_of(with_points(with_points(good, 3, small), 9, upside_down))
     assert {(suspect.number, suspect.check) for suspect in found[:2]} == {(3, "size"), (9, "rotation")}
-    assert "turned by" in next(suspect.reason for suspect in found if suspect.check == "rotation")
+    assert "rotated by" in next(suspect.reason for suspect in found if suspect.check == "rotation")
     assert not {3, 9} & {suspect.number for suspect in suspects_of(with_points(good, 3, small), "size")}
 
 
@@ -307,7 +307,7 @@ class TestKinds:
                 "the y of landmark 11 seems to be ten times too large",
                 lambda place: place * (1, 10),
             ),
-            ("exchanged", "x and y of landmark 11 look exchanged", lambda place: place[::-1].copy()),
+            ("exchanged", "x and y of landmark 11 seem to be swapped", lambda place: place[::-1].copy()),
         ],
     )
     def test_mistyped(self, points, spoilt, kind, words, change):
@@ -325,7 +325,7 @@ class TestKinds:
 
         (one,), wrong = self.found_in(spoilt, points, change)
         assert (one.kind, one.landmarks) == ("on another", (7,))
-        assert "landmark 7 lies on landmark 9" in one.reason
+        assert "landmark 7 is on landmark 9" in one.reason
         off = np.linalg.norm(one.mend - points[9], axis=1)
         assert off.max() == off[7] < 0.3 * np.linalg.norm(wrong[7] - points[9, 7])
 

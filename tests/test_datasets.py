@@ -65,7 +65,9 @@ class TestAnnotationFiles:
         table.rename(folder / "all.tab")
         assert len(load_dataset(folder)) == 4
         (folder / "more.tab").write_bytes((folder / "all.tab").read_bytes())
-        with pytest.raises(ValueError, match="all.tab, more.tab could each be the landmarks of this folder"):
+        with pytest.raises(
+            ValueError, match="all.tab, more.tab could each hold the landmarks of this folder"
+        ):
             load_dataset(folder)
 
     def test_landmarks_beside_images_come_first(self, table, folder):
@@ -83,7 +85,7 @@ class TestAnnotationFiles:
     def test_what_is_no_source_gets_a_sentence(self, folder):
         with pytest.raises(ValueError, match="nowhere: there is no such folder or file"):
             load_dataset(folder / "nowhere")
-        with pytest.raises(ValueError, match="a.png: this is an image: name its folder"):
+        with pytest.raises(ValueError, match="a.png: this is an image: give its folder"):
             load_dataset(folder / "a.png")
 
 
@@ -192,7 +194,7 @@ class TestOneFileForEachImage:
     def test_several_lists_of_all_images_are_not_guessed_at(self, images):
         for name in ("train", "test"):
             write_annotations(images / f"{name}.csv", [Annotation("a.png", POINTS)])
-        with pytest.raises(ValueError, match=r"test.csv, train.csv could each be"):
+        with pytest.raises(ValueError, match=r"test.csv, train.csv could each hold"):
             load_dataset(images)
 
     @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_what_is_not_read_gets_a_sentence(tmp_path, twelve):
     del header.Rows, header.PixelData
     header.save_as(tmp_path / "report.dcm")
     for read in (read_image, image_size):
-        with pytest.raises(ImageError, match=r"report\.dcm: there is no image"):
+        with pytest.raises(ImageError, match=r"report\.dcm: this DICOM file has no image"):
             read(tmp_path / "report.dcm")
 
 

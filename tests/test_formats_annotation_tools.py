@@ -340,12 +340,12 @@ DAMAGE = [
     ("label-studio", '{"a": 1}', "expected a list of tasks"),
     ("label-studio", '[{"id": 3, "kp": [{"keypointlabels": ["eye"]}]}]', "a, task 3: .* not as JSON-MIN"),
     ("label-studio", TASK.format(f"{ONE}, {ONE}"), "task 3, region k: one object has two keypoints 'eye'"),
-    ("label-studio", TASK.format(KEYPOINT.format('{"x": "1"}')), "region k: 'x' should be a number, not '1'"),
+    ("label-studio", TASK.format(KEYPOINT.format('{"x": "1"}')), "region k: 'x' must be a number, not '1'"),
     ("label-studio", TASK.format(""), "no task in this file has keypoints"),
     (
         "label-studio",
         TASK.format(ONE.replace('"value"', '"image_rotation": 90, "value"')),
-        "region k: .* was turned",
+        "region k: .* was rotated",
     ),
 ]
 

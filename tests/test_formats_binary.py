@@ -152,7 +152,7 @@ class TestImageJ:
 
     def test_what_is_no_landmark(self, tmp_path):
         (tmp_path / "a.roi").write_bytes(roi_bytes([[1, 2], [3, 4], [5, 1]], kind=0))
-        with pytest.raises(ValueError, match="a.roi is a polygon and not a point"):
+        with pytest.raises(ValueError, match="a.roi is a polygon, not a point"):
             read_annotations(tmp_path / "a.roi")
         moved = bytearray(roi_bytes([[1, 2]]))
         struct.pack_into(">i", moved, 56, 7)

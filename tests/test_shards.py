@@ -28,7 +28,7 @@ def test_it_is_read_as_it_is_written():
         ("3/0", "shard=3/0: there must be at least one shard: 1/3 is the first of 3."),
         (
             "3-16",
-            "shard=3-16: give the number of the shard and the number of shards, such as 3/16 for the third of sixteen.",
+            "shard=3-16: give the number of the shard and the number of shards, such as 3/16",
         ),
         ("3", "give the number of the shard and the number of shards"),
         ("a/b", "give the number of the shard and the number of shards"),

@@ -86,7 +86,7 @@ def checked(client: TestClient, desk: Desk) -> list[dict[str, Any]]:
 
 def test_a_swap_is_found_mended_and_undone(opened: Any) -> None:
     client, desk = opened()
-    assert client.get("/api/check").json()["sentence"] == "Nothing was checked yet."
+    assert client.get("/api/check").json()["sentence"] == "Nothing has been checked yet."
     (one,) = checked(client, desk)
     assert (one["index"], one["kind"], one["landmarks"], one["state"]) == (4, "swapped", [1, 5], "open")
     assert one["reason"].startswith("Landmark 1 and landmark 5 look swapped")
@@ -125,7 +125,7 @@ def test_points_that_were_changed_meanwhile_are_not_mended(opened: Any) -> None:
     desk.apply(4, Change("1", "other", {1: (50.0, 50.0, VISIBLE)}))
     answer = client.post("/api/check/0/mend", json={"client": "me"})
     assert answer.status_code == 409
-    assert "were changed since the check" in answer.json()["error"]
+    assert "have changed since the check" in answer.json()["error"]
     np.testing.assert_array_equal(desk.collection.marks(4).points[1], (50, 50))
 
 
@@ -184,7 +184,7 @@ def test_few_images_and_numbers_that_are_not_there(opened: Any, folder: Path) ->
         (folder / f"leaf_{number:02d}.pts").unlink()
     client, desk = opened()
     assert checked(client, desk) == []
-    assert client.get("/api/check").json()["sentence"].startswith("6 images have landmarks: with fewer than")
+    assert client.get("/api/check").json()["sentence"].startswith("6 images have landmarks: fewer than")
     assert client.get("/api/check/3").status_code == 404
     assert client.post("/api/check/0/mend", json={"client": "me"}).status_code == 404
 

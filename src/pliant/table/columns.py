@@ -51,7 +51,7 @@ _EVERY = (
     Column("frame", "int32", "", "number of the frame in the video, from 0", ("track",)),
     Column("time", "float64", "s", "when the frame is shown", ("track",)),
     Column("event", "string", "", "`tracked`, `restarted` or `lost`", ("track",)),
-    Column("mismatch", "float64", "", "share of what the model sees that it cannot explain", ("track",)),
+    Column("mismatch", "float64", "", "what the model cannot explain, relative to what it sees", ("track",)),
     Column("algorithm", "string", "", "name of the algorithm", _JUDGED),
     Column("start", "int32", "", "number of the start of this image, from 0", _JUDGED),
     Column("error", "float64", "size", "mean distance over the measured landmarks", _JUDGED),
