@@ -330,7 +330,7 @@ def test_fits_of_other_images_and_other_objects_cannot_be_corrected_here(tmp_pat
     with TestClient(app, base_url="http://127.0.0.1") as client:
         where = address(client, "mine.parquet")
         assert client.post(f"{where}/rows/0/take").json() == {"index": 0}
-        assert "not in the folder that is open" in client.post(f"{where}/rows/1/take").json()["error"]
+        assert "not in the open folder" in client.post(f"{where}/rows/1/take").json()["error"]
         assert "2 landmarks" in client.post(f"{where}/rows/2/take").json()["error"]
 
 

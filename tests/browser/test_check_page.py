@@ -107,7 +107,7 @@ def test_two_annotators_side_by_side(new_page: Callable[..., Any], leaf_studio: 
     page.click("#show-annotators")
     page.fill("#place", "../elsewhere.csv")
     page.keyboard.press("Enter")
-    page.get_by_text("is not in the folder that is open").wait_for()
+    page.get_by_text("is not in the open folder").wait_for()
     page.fill("#place", "second.csv")
     page.keyboard.press("Enter")
     page.get_by_text("of the variation in shape comes from the annotators").wait_for()
