@@ -78,7 +78,7 @@ def evaluate(
     Images are fitted as pliant fit does it, without looking at their landmarks. --start noise starts near the
     known landmarks instead, at positions that depend only on the seed, so that algorithms can be compared. An
     error is the mean distance between points, divided by the size of the object: the mean of the width and
-    the height of the box around its landmarks. An object that was not found is below no bound. In mean, std
+    the height of the box around its landmarks. An object that was not found fails every bound. In mean, std
     and median, it counts as an error of 1, and so does every error above 1. The column px gives the mean
     error in pixels of the images. The column units gives it in the units of the landmark files, such as
     millimetres, if all of them have a scale.

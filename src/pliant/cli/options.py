@@ -219,8 +219,8 @@ SettingsFile = Annotated[
     typer.Option(
         "--settings",
         help="TOML file with settings in a table named after the command. Options on the command line take "
-        "precedence. The file can name a detector, which is then run as code: read a file that you did "
-        "not write.",
+        "precedence. The file can name a detector, which is then run as code: before you use a file that you did "
+        "not write, read it.",
         callback=_read_settings,
         is_eager=True,
     ),

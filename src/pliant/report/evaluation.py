@@ -24,7 +24,7 @@ from pliant.report.parts import Html, Section, page, paragraph, picture, table, 
 _ABOUT_ERRORS = (
     "An error is the mean distance between points, divided by the size of the object: the mean of the width "
     "and the height of the box around its landmarks. Means in pixels are in pixels of the images. An object "
-    "that was not found is below no bound. In mean, std and median, it counts as an error of 1, and so does "
+    "that was not found fails every bound. In mean, std and median, it counts as an error of 1, and so does "
     "every error above 1. The area is the area under the curve of the next figure, up to an error of "
     "{limit:g}; fits beyond it have failed."
 )

@@ -97,7 +97,7 @@ class Training(Settings):
     preset: Literal["search", "quick", "paper"] | None = setting(
         None,
         optional(choice(*PRESETS)),
-        "Where settings that you do not give come from. search: try settings on held-out samples. quick: "
+        "How to choose the settings that you do not give. search: try settings on held-out samples. quick: "
         "settings that are good for most objects. paper: the paper's settings. Default: search, or quick if "
         "you give any of size, scales, modes, features or iterations.",
     )
@@ -401,7 +401,7 @@ class Fitting(Starting):
     order: Literal["exact", "first-order"] = setting(
         "exact", choice("exact", "first-order"), "How warps are composed."
     )
-    device: str = setting("cpu", choice(*DEVICES), "What computes: cpu, or reference (slow, for checks).")
+    device: str = setting("cpu", choice(*DEVICES), "Implementation: cpu, or reference (slow, for checks).")
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
         """With what a model of so many levels was trained to be fitted with, where nothing else is said."""
@@ -437,8 +437,8 @@ class Evaluating(Settings):
     start: str = setting(
         "auto",
         choice(*WAYS[:-1], "noise"),
-        "Where fits start: found in the image, as in the command fit, or noise: the known landmarks, moved "
-        "at random, to compare algorithms from the same starts.",
+        "Where fits start. noise: at the known landmarks, moved at random, to compare algorithms from the same "
+        "starts. All others: as in pliant fit.",
     )
     noise: float = setting(
         0.05,
