@@ -108,7 +108,8 @@ def choose_modes(eigenvalues: Float64, total_variance: float, modes: int | float
         return min(modes, available)
     if not 0 < modes <= 1:
         raise ValueError(
-            f"{what} = {modes!r}: a share of the variance lies between 0 and 1 (a count of modes is an int)."
+            f"{what} = {modes!r}: a share of the variance must be between 0 and 1 (a count of modes is an "
+            "int)."
         )
     # The last rounding error must not cost a whole mode (1.0 would otherwise never be reached).
     if total_variance <= 0:

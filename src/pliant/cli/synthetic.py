@@ -14,22 +14,29 @@ from pliant.terminal import say
 
 def synthetic(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder to write to; it is made if need be.")],
-    count: Annotated[int, typer.Option(help="How many faces.", min=1)] = 200,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder to write to. It is created if it does not exist.")
+    ],
+    count: Annotated[int, typer.Option(help="Number of faces.", min=1)] = 200,
     video: Annotated[
         bool,
-        typer.Option("--video", help="One moving face instead: face.mp4, and its landmarks in face.csv."),
+        typer.Option(
+            "--video",
+            help="Write a video of one moving face instead: face.mp4, with its landmarks in face.csv.",
+        ),
     ] = False,
-    frames: Annotated[int, typer.Option(help="How many frames the video has, 25 a second.", min=1)] = 250,
+    frames: Annotated[
+        int, typer.Option(help="Number of frames of the video, at 25 per second.", min=1)
+    ] = 250,
     seed: Seed = 0,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Write annotated synthetic faces, to try things with.
+    """Write annotated synthetic faces to experiment with.
 
-    They are called face-0000.jpg and face-0000.pts, and so on, and have 68 landmarks.
+    The files are face-0000.jpg and face-0000.pts, and so on. Each face has 68 landmarks.
     """
     import json
 

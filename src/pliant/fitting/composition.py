@@ -64,7 +64,9 @@ class Asymmetric:
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha = {self.alpha!r}: the share of the image's warp lies between 0 and 1.")
+            raise ValueError(
+                f"alpha = {self.alpha!r}: the share of the image's warp must be between 0 and 1."
+            )
 
 
 @dataclass(frozen=True)

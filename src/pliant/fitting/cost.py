@@ -71,7 +71,9 @@ class ProjectOut:
 
     def __post_init__(self) -> None:
         if not 0 <= self.rho <= 1:
-            raise ValueError(f"rho = {self.rho!r}: the weight of the project-out cost lies between 0 and 1.")
+            raise ValueError(
+                f"rho = {self.rho!r}: the weight of the project-out cost must be between 0 and 1."
+            )
 
 
 Cost = SSD | ProjectOut

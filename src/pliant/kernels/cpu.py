@@ -337,9 +337,7 @@ def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:
 def _made(part: NDArray[Scalar] | None) -> NDArray[Scalar]:
     """A part of a kernel, or a sentence if the kernel was made without it."""
     if part is None:
-        raise ValueError(
-            "this kernel was made for less than it is asked for: make it with all needs it will meet."
-        )
+        raise ValueError("this kernel was asked for more than it was made for: make it with all its needs.")
     return part
 
 

@@ -116,11 +116,11 @@ def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0, job
     """
     shapes = np.asarray(shapes, dtype=np.float64)
     if shapes.ndim != 3 or shapes.shape[2] != 2:
-        raise ValueError(f"shapes must have the dimensions (shapes, landmarks, 2), not {shapes.shape}.")
+        raise ValueError(f"shapes must be an array of shape (shapes, landmarks, 2), not {shapes.shape}.")
     if len(shapes) < 2:
         raise ValueError("a shape model needs at least two shapes.")
     if shapes.shape[1] < 3:
-        raise ValueError(f"a shape model needs at least three landmarks, and there are {shapes.shape[1]}.")
+        raise ValueError(f"a shape model needs at least three landmarks, but there are {shapes.shape[1]}.")
     parts = parts_of_shapes(shapes)
     mean = procrustes_mean(shapes, jobs=jobs)
     factor = size / float(shape_size(mean))

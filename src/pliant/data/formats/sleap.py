@@ -50,7 +50,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             f"{path}: this file cannot be read ({str(error) or type(error).__name__})."
         ) from None
     if not annotations:
-        raise ValueError(f"{path}: nobody has placed an instance in this file; predictions are not read.")
+        raise ValueError(f"{path}: this file has no instances placed by a person; predictions are not read.")
     return annotations
 
 
@@ -79,7 +79,7 @@ def _library(path: Path) -> Any:
     try:
         import sleap_io
     except ImportError:
-        raise ValueError(f"{path}: SLEAP's files need sleap-io: pip install 'pliant[sleap]'.") from None
+        raise ValueError(f"{path}: SLEAP files need sleap-io: pip install 'pliant[sleap]'.") from None
     return sleap_io
 
 
