@@ -18,7 +18,7 @@ from pliant.shape import ShapeModel
 
 @dataclass(frozen=True)
 class Forward:
-    """The warp of the image is composed with u (paper, equations 26 and 27).
+    """Compose the warp of the image with the increment u (equations 26 and 27).
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Forward:
 
 @dataclass(frozen=True)
 class Inverse:
-    """The model is warped by u, and the image's warp is composed with its inverse (equations 28 and 29).
+    """Warp the model by u, and compose the warp of the image with the inverse of u (equations 28 and 29).
 
     Examples
     --------
@@ -44,13 +44,18 @@ class Inverse:
 
 @dataclass(frozen=True)
 class Asymmetric:
-    """The image is warped by alpha u, and the model by -(1 - alpha) u (equations 30 to 32).
+    """Warp the image by alpha u, and the model by -(1 - alpha) u (equations 30 to 32).
 
     Parameters
     ----------
-    alpha
-        The image's share, from 0 to 1. Symmetric for 0.5; forward for 1, and inverse (with the sign of u turned)
-        for 0.
+    alpha : float
+        The image's share, from 0 to 1. It is symmetric for 0.5, forward for 1, and inverse (with the sign of u
+        turned) for 0.
+
+    Raises
+    ------
+    ValueError
+        If alpha is not between 0 and 1.
 
     Examples
     --------
@@ -71,7 +76,7 @@ class Asymmetric:
 
 @dataclass(frozen=True)
 class Bidirectional:
-    """Image and model are warped by unknowns of their own, u = (dp, dq) (equations 33 and 34).
+    """Warp the image and the model by unknowns of their own, u = (dp, dq) (equations 33 and 34).
 
     Examples
     --------

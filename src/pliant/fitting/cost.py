@@ -30,9 +30,9 @@ class SSD:
 
     Parameters
     ----------
-    prior
-        On both sets of parameters: "none", "ridge" (the paper's plain one, equation 12) or "map" (the Gaussian one
-        of equation 14).
+    prior : {'none', 'ridge', 'map'}
+        The prior on both sets of parameters: none, the plain ridge of the paper (equation 12), or the Gaussian
+        prior of equation 14.
 
     Examples
     --------
@@ -47,16 +47,21 @@ class SSD:
 
 @dataclass(frozen=True)
 class ProjectOut:
-    """Project-out with weight `rho`: 0 is Matthews and Baker's, 0.5 the Bayesian one (equations 19 to 24).
+    """Project-out with weight `rho`: 0 is that of Matthews and Baker, 0.5 the Bayesian one (equations 19 to 24).
 
     Parameters
     ----------
-    rho
-        From 0 to 1: it weighs the Mahalanobis distance within the appearance subspace, and 1 - rho the distance to
-        it (equation 125).
-    prior
-        On the shape: "none", "ridge" (the paper's plain one, equation 20) or "map" (the Gaussian one of equation
-        24).
+    rho : float
+        From 0 to 1. It weighs the Mahalanobis distance within the appearance subspace, and 1 - rho weighs the
+        distance to the subspace (equation 125).
+    prior : {'none', 'ridge', 'map'}
+        The prior on the shape: none, the plain ridge of the paper (equation 20), or the Gaussian prior of equation
+        24.
+
+    Raises
+    ------
+    ValueError
+        If rho is not between 0 and 1.
 
     Examples
     --------

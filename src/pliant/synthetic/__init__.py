@@ -2,5 +2,6 @@
 
 from pliant.synthetic.dataset import faces, write_faces
 from pliant.synthetic.portrait import face
+from pliant.synthetic.video import FaceFrame, face_video, write_video
 
-__all__ = ["face", "faces", "write_faces"]
+__all__ = ["FaceFrame", "face", "face_video", "faces", "write_faces", "write_video"]
