@@ -60,6 +60,7 @@ experiments: $(READY)  ## repeat docs/results on the images in ../shared/data, w
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py
 	$(BIN)/python docs/draw_map.py
+	$(BIN)/python docs/draw_framework.py
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) demo experiments .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
