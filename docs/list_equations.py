@@ -193,7 +193,9 @@ def _by_line(lines: Mapping[int, Iterable[Place]]) -> list[str]:
 
 
 def _link(place: Place) -> str:
-    name = f"*`{place.name}`*" if place.whole else f"`{place.name}`"
+    """To the line on this page and in its file; a function or class that stands for an equation is in its file."""
+    anchor = re.sub(r"[^\w-]", "", place.file)
+    name = f"*`{place.name}`*" if place.whole else f"[`{place.name}`](#{anchor})"
     return f"{name}, [{place.file}:{place.line}](../../src/pliant/{place.file}#L{place.line})"
 
 

@@ -37,7 +37,7 @@ def test_links_lead_to_lines_that_are_marked():
         if not number:
             continue
         for name, file, line in re.findall(
-            r"(\*?`[\w.]+`\*?), \[[^]]+\]\(\.\./\.\./src/pliant/(.+?)#L(\d+)\)", row
+            r"(\*?`[\w.]+`\*?)[^,]*, \[[^]]+\]\(\.\./\.\./src/pliant/(.+?)#L(\d+)\)", row
         ):
             lines = (lister.SOURCE / file).read_text().splitlines()
             here, above = lines[int(line) - 1], lines[int(line) - 2]
