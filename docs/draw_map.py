@@ -76,8 +76,8 @@ JOURNEYS = (
     ),
 )
 
-WIDTH, EDGE, GAP = 1180, 20, 14
-LINE, ROUND = 14, 9
+WIDTH, EDGE, GAP = 920, 16, 14
+LINE, ROUND = 16, 10
 INK, PALE, PAPER, WALL = "#1F2328", "#57606A", "#FCFCFA", "#8C959F"
 FOLDER, FILE = "#EEF2F6", "#F8F4E8"
 
@@ -98,7 +98,7 @@ class Box:
     def place(self, journey: int, step: int) -> tuple[float, float]:
         """The middle of the disc of a step."""
         at = self.steps.index((journey, step))
-        return self.x + self.width - 16 - (len(self.steps) - 1 - at) * (2 * ROUND + 5), self.y + 15
+        return self.x + self.width - 16 - (len(self.steps) - 1 - at) * (2 * ROUND + 5), self.y + 16
 
 
 def callers(steps: Steps, imports: Imports) -> list[int | None]:
@@ -138,7 +138,7 @@ def laid_out(rows: Sequence[Sequence[Part]], source: Path, journeys: Sequence[Jo
     for row in rows:
         steps = [_steps_in(part, journeys) for part in row]
         folders = [(source / part.room).is_dir() for part in row]
-        narrow = [34 + 8.2 * len(part.room) + 23 * len(some) for part, some in zip(row, steps, strict=True)]
+        narrow = [28 + 9 * len(part.room) + 25 * len(some) for part, some in zip(row, steps, strict=True)]
         files = sum(width for width, folder in zip(narrow, folders, strict=True) if not folder)
         room = WIDTH - 2 * EDGE - GAP * (len(row) - 1) - files
         share = min(room / max(sum(folders), 1), 520)
@@ -147,7 +147,7 @@ def laid_out(rows: Sequence[Sequence[Part]], source: Path, journeys: Sequence[Jo
             _wrapped(_answer(part, modules, whole[part.room]), width) if folder else ()
             for part, width, folder in zip(row, widths, folders, strict=True)
         ]
-        height = 32 + LINE * max(map(len, words)) + 4 * any(words)
+        height = 34 + LINE * max(map(len, words)) + 3 * any(words)
         x = (WIDTH - sum(widths) - GAP * (len(row) - 1)) / 2
         for part, width, own, folder, some in zip(row, widths, words, folders, steps, strict=True):
             boxes.append(Box(part, x, y, width, height, own, folder, some))
@@ -163,15 +163,15 @@ def draw(source: Path, journeys: Sequence[Journey] = JOURNEYS) -> str:
         check_steps(journey.steps, source)
     boxes = laid_out(rows_of(parts_of(imports), imports), source, journeys)
     bottom = max(box.y + box.height for box in boxes) + 30
-    height = bottom + 26 + 19 * max((len(journey.steps) for journey in journeys), default=0) + EDGE
+    height = bottom + 30 + 22 * max((len(journey.steps) for journey in journeys), default=0) + EDGE
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" role="img" '
         'font-family="Helvetica, Arial, sans-serif">',
         "<title>The rooms of pliant, and the way of an image through train and fit</title>",
         f'<rect width="{WIDTH}" height="{height:.0f}" rx="10" fill="{PAPER}"/>',
-        _text(EDGE, 34, "The rooms of pliant", 19, INK, bold=True),
-        _text(WIDTH - EDGE, 34, "every import points downwards", 13, PALE, end=True),
-        _text(EDGE, 53, "blue boxes are folders, yellow ones are files", 12, PALE),
+        _text(EDGE, 34, "The rooms of pliant", 20, INK, bold=True),
+        _text(WIDTH - EDGE, 34, "every import points downwards", 14, PALE, end=True),
+        _text(EDGE, 53, "blue boxes are folders, yellow ones are files", 13, PALE),
     ]
     out += [_walls(box) for box in boxes]
     for number, journey in enumerate(journeys):
@@ -193,8 +193,8 @@ def _walls(box: Box) -> str:
 
 def _words(box: Box) -> str:
     """Name and answer, with a rim in the colour of the box, so that arrows do not cross letters out."""
-    name = _text(box.x + 11, box.y + 20, box.part.room, 14, INK, bold=True)
-    lines = [_text(box.x + 11, box.y + 37 + LINE * k, line, 11.5, PALE) for k, line in enumerate(box.words)]
+    name = _text(box.x + 11, box.y + 21, box.part.room, 15, INK, bold=True)
+    lines = [_text(box.x + 11, box.y + 40 + LINE * k, line, 13, PALE) for k, line in enumerate(box.words)]
     rim = f'stroke="{FOLDER if box.folder else FILE}" stroke-width="4" paint-order="stroke"'
     return f'<g {rim} stroke-linejoin="round">{name}{"".join(lines)}</g>'
 
@@ -224,12 +224,12 @@ def _discs(number: int, journey: Journey, boxes: Sequence[Box]) -> Iterator[str]
 def _legend(number: int, journey: Journey, top: float) -> Iterator[str]:
     """The steps of a journey in words."""
     left = EDGE + number * (WIDTH - 2 * EDGE) / 2
-    yield _text(left, top, journey.title, 15, journey.colour, bold=True)
+    yield _text(left, top, journey.title, 16, journey.colour, bold=True)
     for step, (name, words) in enumerate(journey.steps):
-        y = top + 24 + 19 * step
+        y = top + 27 + 22 * step
         yield _disc(left + ROUND, y - 4, step + 1, journey.colour)
-        yield _text(left + 27, y, words, 12.5, INK)
-        yield _text(left + 275, y, name.replace(":", "."), 11.5, PALE, mono=True)
+        yield _text(left + 28, y, words, 13.5, INK)
+        yield _text(left + 282, y, name.partition(":")[2], 12.5, PALE, mono=True)
 
 
 def _places(journey: Journey, boxes: Sequence[Box]) -> list[Box]:
@@ -256,7 +256,7 @@ def _answer(part: Part, modules: Mapping[str, Path], whole: bool) -> str:
 
 
 def _wrapped(text: str, width: float) -> tuple[str, ...]:
-    return tuple(textwrap.wrap(text, int((width - 20) / 5.7)))
+    return tuple(textwrap.wrap(text, int((width - 20) / 6.4)))
 
 
 def _bound(tree: ast.Module) -> set[str]:
@@ -273,7 +273,7 @@ def _bound(tree: ast.Module) -> set[str]:
 def _disc(x: float, y: float, number: int, colour: str) -> str:
     disc = f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{ROUND}" fill="{colour}"/>'
     return disc + (
-        f'<text x="{x:.1f}" y="{y + 3.8:.1f}" font-size="11" font-weight="bold" fill="#FFFFFF" '
+        f'<text x="{x:.1f}" y="{y + 4.2:.1f}" font-size="12" font-weight="bold" fill="#FFFFFF" '
         f'text-anchor="middle">{number}</text>'
     )
 
