@@ -157,7 +157,7 @@ def page_of(equations: Sequence[Equation], source: Path) -> str:
         "A few lines compute many equations, because all algorithms are solves over the same inner products: see "
         "[the framework](framework.md). Where our line differs from the printed equation, the note says so, and "
         "[errata](errata.md) gives the reason. Lines about pixels are those of the reference kernel, which is the "
-        "specification. `kernels/cpu.py` computes products with the same vectors and never forms the vectors.",
+        "specification, and of `kernels/cpu.py`, which computes the same products without forming a Jacobian.",
         "",
         "`docs/list_equations.py` writes this page from comments in the source. A test fails if an equation has no "
         "line, or if the page names a line that has moved.",
