@@ -73,6 +73,7 @@ docs: $(DOCS)    ## build the site into site/, run its gallery and check its lin
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py
 	$(BIN)/python docs/draw_map.py
+	$(BIN)/python docs/draw_framework.py
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) demo experiments site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
