@@ -19,7 +19,8 @@ import pliant
 
 folder = Path(tempfile.mkdtemp())
 pliant.synthetic.write_wings(folder, 40, image_size=240)
-print("".join((folder / "wings.tps").read_text().splitlines(keepends=True)[:3]), "...")
+lines = (folder / "wings.tps").read_text().splitlines()
+print("\n".join([*lines[:3], "...", *lines[15:18]]))
 
 wings = pliant.load_dataset(folder / "wings.tps")
 annotated, rest = wings[:30], wings[30:]

@@ -26,14 +26,16 @@ modes = pliant.plots.plot_modes(model, shape=3, texture=2)
 variance = pliant.plots.plot_variance(model)
 
 # %%
-# ``model.draw`` makes a picture of any instance. Here are eight faces that nobody drew, with random numbers
+# ``model.draw`` makes a picture of any instance. Here are twelve faces that nobody drew, with random numbers
 # for the first five modes of shape and of texture.
 
 rng = np.random.default_rng(7)
-figure, axes = plt.subplots(1, 8, figsize=(9, 1.5), layout="constrained")
-for axis in axes:
-    picture, points = model.draw(rng.normal(0, 1, 5), rng.normal(0, 1, 5), height=160)
+figure, axes = plt.subplots(2, 6, figsize=(9, 3.4), layout="constrained")
+for axis in axes.flat:
+    picture, points = model.draw(rng.normal(0, 1, 5), rng.normal(0, 1, 5), height=240)
+    (left, top), (right, bottom) = points.min(axis=0) - 6, points.max(axis=0) + 6
     axis.imshow(np.clip(picture, 0, 1))
+    axis.set(xlim=(left, right), ylim=(bottom, top))
     axis.set_axis_off()
 
 # %%

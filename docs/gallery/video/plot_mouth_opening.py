@@ -53,7 +53,7 @@ axis.set(xlabel="time, s", ylabel="mouth opening / eye distance", ylim=(0, None)
 axis.legend(frameon=False)
 
 # %%
-# The trace follows the truth.
+# The trace rises and falls with the truth, and stays a little above it while the mouth is shut.
 
 agreement = np.corrcoef(measured, true)[0, 1]
 print(f"correlation {agreement:.2f}, mean difference {np.abs(measured - true).mean():.3f}")
