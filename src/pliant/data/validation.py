@@ -265,7 +265,7 @@ def _problem_of_points(
     if np.any(missing) and not allow_missing:
         return (
             f"landmarks {numbered(np.flatnonzero(missing))} are missing; training with missing=complete "
-            "(missing='complete') fills them in."
+            "fills them in."
         )
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
