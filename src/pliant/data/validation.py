@@ -292,10 +292,7 @@ def _problem_of_points(
         return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
-        return (
-            f"landmarks {numbered(np.flatnonzero(missing))} are missing; train with missing=complete "
-            "(missing='complete') to fill them in."
-        )
+        return f"landmarks {numbered(np.flatnonzero(missing))} are missing; train with missing=complete to fill them in."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
         return (
