@@ -29,6 +29,8 @@ class Annotation(Concise):
     file or its reader knew it. `group` is what must not be torn apart by a split: a person, a video. `pixels` makes
     the image if the file itself holds it. `spacing` is the length of one pixel in the units of the file, such as
     millimetres, where it says so. `hidden (v,)` tells which landmarks are behind something, where that is known.
+    `curves` has the number of points of each curve: the last landmarks are theirs, one curve after the other.
+    `identity` and `comment` are what the file calls the object and says about it.
     """
 
     image: str
@@ -40,6 +42,9 @@ class Annotation(Concise):
     pixels: Callable[[], Image] | None = field(default=None, repr=False)
     spacing: float | None = None
     hidden: NDArray[np.bool_] | None = None
+    curves: tuple[int, ...] = ()
+    identity: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)
