@@ -172,7 +172,7 @@ def _check_sections(thing: Callable[..., object], name: str, gives: bool = True)
 def _functions_of_rooms() -> dict[str, Callable[..., object]]:
     """Functions that are reached as `pliant.plots.plot_fit`, and are at home there."""
     found = {}
-    for room in (pliant.plots, pliant.synthetic, pliant.metrics, pliant.report):
+    for room in (pliant.plots, pliant.synthetic, pliant.metrics, pliant.morphometrics, pliant.report):
         for name in getattr(room, "__all__", None) or vars(room):
             thing = getattr(room, name)
             own = inspect.isfunction(thing) and thing.__module__.startswith(room.__name__)

@@ -18,6 +18,7 @@ from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.merge import merge
+from pliant.cli.morphometrics import morphometrics
 from pliant.cli.options import learn_flags, told
 from pliant.cli.studio import studio
 from pliant.cli.synthetic import synthetic
@@ -47,6 +48,7 @@ for command in (
     inspect,
     convert,
     check,
+    morphometrics,
     studio,
     synthetic,
     version,

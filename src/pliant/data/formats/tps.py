@@ -7,10 +7,10 @@ IMAGE=wing 01.jpg
 ID=0
 SCALE=0.0045
 
-A coordinate that is negative or NA is a missing landmark, as geomorph's readland.tps has it with negNA. Points of
-CURVES are appended to the landmarks, as there with readcurves, and an annotation knows which they are. Coordinates
-stay in pixels: SCALE, the length of one pixel, is kept beside them, and so are ID and COMMENT. Outlines are ignored,
-and so are specimens with LM=0 and no curve, which nobody has digitised yet.
+A coordinate that is negative or NA is a missing landmark, as geomorph's readland.tps has it with negNA. Points
+of CURVES are appended to the landmarks, as there with readcurves, and an annotation knows which they are.
+Coordinates stay in pixels: SCALE, the length of one pixel, is kept beside them, and so are ID and COMMENT.
+Outlines are ignored, and so are specimens with LM=0 and no curve, which nobody has digitised yet.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             size = None
         if size is None:
             raise ValueError(
-                f"{path}, line {one.line}: this specimen has no IMAGE=, and without its height nothing is known of y."
+                f"{path}, line {one.line}: this specimen has no IMAGE=, and without its height nothing is known "
+                "of y."
             )
         annotations.append(
             Annotation(
@@ -111,9 +112,11 @@ def read_specimens(path: Path) -> list[Specimen]:
 
     def finish() -> None:
         if points:
-            texts = (known.get(key, "") for key in ("IMAGE", "ID", "COMMENT"))
-            scale = _scale(known.get("SCALE", ""))
-            specimens.append(Specimen(start, np.array(points), tuple(curves), *texts, spacing=scale))
+            image, identity, comment = (known.get(key, "") for key in ("IMAGE", "ID", "COMMENT"))
+            spacing = _scale(known.get("SCALE", ""))
+            specimens.append(
+                Specimen(start, np.array(points), tuple(curves), image, identity, comment, spacing)
+            )
 
     while at < len(lines):
         text = lines[at].strip()
