@@ -176,6 +176,7 @@ COMMANDS = (
     "inspect",
     "convert",
     "check",
+    "morphometrics",
     "studio",
     "synthetic",
     "version",

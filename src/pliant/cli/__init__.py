@@ -57,6 +57,8 @@ for command in (
     paragraphs = (command.__doc__ or "").split("\n\n")
     app.command(
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
+        # Given, as one that is made of the help is cut off where the line ends.
+        short_help=" ".join(paragraphs[0].split()),
         cls=ManyFolders if command is experiment else None,
     )(command)
 

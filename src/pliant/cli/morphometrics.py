@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ from pliant.terminal import console, say
 
 if TYPE_CHECKING:
     from pliant.morphometrics import Study
-    from pliant.morphometrics.anova import Anova
+    from pliant.morphometrics.anova import Anova, AnovaRow
 
 
 class SlideBy(StrEnum):
@@ -99,7 +100,7 @@ def morphometrics(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Measure shapes: Procrustes coordinates, centroid sizes and measurement error, with files for R.
+    """Measure shape and size by Procrustes analysis, with files for R.
 
     All specimens are superimposed by generalised Procrustes analysis, and
     semi-landmarks slide on the way if they are declared. The folder gets
@@ -226,7 +227,7 @@ def _facts(study: Study, files: list[Path], notes: list[str]) -> dict[str, Any]:
         },
         "variance": {
             what: {
-                "rows": [vars(row) for row in table.rows],
+                "rows": [_row(row) for row in table.rows],
                 "individuals": table.individuals,
                 "measurements": table.measurements,
                 "repeatability": table.repeatability,
@@ -235,4 +236,12 @@ def _facts(study: Study, files: list[Path], notes: list[str]) -> dict[str, Any]:
         },
         "written": [str(file) for file in files],
         "notes": notes,
+    }
+
+
+def _row(row: AnovaRow) -> dict[str, Any]:
+    """A row as JSON has it, which knows no infinite number."""
+    return {
+        key: None if isinstance(value, float) and math.isinf(value) else value
+        for key, value in vars(row).items()
     }

@@ -31,6 +31,7 @@ from pliant.arrays import Float64, Floats
 
 Labels = NDArray[np.intp]
 _SAME = 1e-12
+_ROUNDING = 1e-24
 
 
 @dataclass(frozen=True)
@@ -221,6 +222,8 @@ def _rows(
 
     squares, counts = design.squares(data), design.freedom
     total = max(sum(squares), 1e-300)
+    # Rounding is no variation: measurements that were copied do not differ.
+    squares = [square if square > _ROUNDING * total else 0.0 for square in squares]
     last = len(squares) - 1
     rows = []
     for number, (source, square, count) in enumerate(zip(design.sources, squares, counts, strict=True)):
@@ -228,7 +231,7 @@ def _rows(
         below = 2 if design.cells is not None and number < 2 else last
         mean = square / (count * freedom) if count else 0.0
         ratio = chance = permuted = None
-        if number < below and count and counts[below]:
+        if number < below and count and counts[below] and square + squares[below] > 0:
             ratio = _ratio(squares, counts, number, below)
             chance = float(fisher.sf(ratio, count * freedom, counts[below] * freedom))
             if permutations:
@@ -269,7 +272,7 @@ def _share(
 
 
 def _ratio(squares: Sequence[float], counts: Sequence[int], number: int, below: int) -> float:
-    if squares[below] <= 1e-300:
+    if squares[below] <= 0:
         return float("inf")
     return squares[number] / counts[number] / (squares[below] / counts[below])
 

@@ -114,7 +114,7 @@ def superimpose(
     given: Float64 = np.asarray(shapes, dtype=np.float64)
     _check(given, slide, scaling, rounds)
     sizes = centroid_size(given)
-    consensus, turned = _superimposed(_unit(given))
+    consensus, turned = _superimposed(_unit(given), scaling)
     done = 0
     if sliders is None or not len(sliders):
         sliders = np.zeros((0, 3), dtype=np.intp)
@@ -122,7 +122,7 @@ def superimpose(
         sliders = checked_sliders(np.asarray(sliders, dtype=np.intp), given.shape[1])
         while done < rounds:
             before = consensus
-            consensus, turned = _superimposed(_unit(slid(turned, consensus, sliders, slide)))
+            consensus, turned = _superimposed(_unit(slid(turned, consensus, sliders, slide)), scaling)
             done += 1
             if np.max(np.linalg.norm(consensus - before, axis=-1)) < _SLID_ENOUGH:
                 break
@@ -178,13 +178,14 @@ def _unit(shapes: Float64) -> Float64:
     return np.asarray(centred / centroid_size(centred)[:, None, None])
 
 
-def _superimposed(unit: Float64) -> tuple[Float64, Float64]:
+def _superimposed(unit: Float64, scaling: Scaling) -> tuple[Float64, Float64]:
     """The consensus `(v, 2)` of unit shapes `(n, v, 2)`, and these turned to it."""
     # Full superimposition starts close, whatever the rotations are, and leaves upright objects upright.
     consensus = _unit(procrustes_mean(unit)[None])[0]
     for _ in range(200):
         turned = _turned(unit, consensus)
-        before, consensus = consensus, _unit(turned.mean(axis=0)[None])[0]
+        weights = np.sum(turned * consensus, axis=(1, 2)) if scaling == "full" else np.ones(len(turned))
+        before, consensus = consensus, _unit(np.mean(weights[:, None, None] * turned, axis=0)[None])[0]
         if np.max(np.abs(consensus - before)) < _TOLERANCE:
             break
     return consensus, _turned(unit, consensus)

@@ -14,7 +14,7 @@ from pliant.data.names import to_text
 from pliant.files import replaced
 from pliant.morphometrics.anova import Anova
 from pliant.morphometrics.reading import LITTLE
-from pliant.morphometrics.specimens import Specimens
+from pliant.morphometrics.specimens import Specimens, counted
 from pliant.morphometrics.superimposition import Superimposition
 
 _KEYS = ("LM", "SCALE", "IMAGE", "ID", "CURVES", "POINTS", "COMMENT", "CHAIN", "RADII", "VARIABLES")
@@ -119,7 +119,8 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
     Returns
     -------
     tuple of str
-        A sentence for names that geomorph takes for something else; none usually.
+        Sentences about names that geomorph takes for something else, and landmarks outside of images; none
+        usually.
 
     Examples
     --------
@@ -129,8 +130,14 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
     """
     lines: list[str] = []
     odd: list[str] = []
+    moved: list[str] = []
     for number, name in enumerate(specimens.names):
-        rows = landmark_lines(specimens.points[number])
+        points = specimens.points[number]
+        if np.nanmin(points) < 0:
+            # Many tools take a negative number for a missing landmark; a shape stays what it is when it moves.
+            points = points - np.minimum(np.nanmin(points, axis=0), 0)
+            moved.append(name)
+        rows = landmark_lines(points)
         lines += [row.replace("nan", "NA") for row in rows]
         scale = specimens.scales[number] if specimens.scaled else 1.0
         image = PureWindowsPath(specimens.images[number] or name).name
@@ -140,7 +147,13 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
         odd += [text for text in (name, image) if any(key in text.upper() for key in _KEYS[6:])]
     with replaced(Path(path)) as partial:
         partial.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    return (f"geomorph may misread the name {odd[0]}, which has a key of TPS files in it.",) if odd else ()
+    notes = [f"geomorph may misread the name {odd[0]}, which has a key of TPS files in it."] if odd else []
+    if moved:
+        notes.append(
+            f"{counted(len(moved))} with landmarks outside of the image, such as {moved[0]}: moved in "
+            f"{Path(path).name}, as TPS files have no negative numbers."
+        )
+    return tuple(notes)
 
 
 def _columns(specimens: Specimens, shapes: Superimposition) -> dict[str, Sequence[Any]]:
