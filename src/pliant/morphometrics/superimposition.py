@@ -29,7 +29,7 @@ _TOLERANCE = 1e-12
 """A change of the consensus below this ends the search; its centroid size is 1."""
 
 _SLID_ENOUGH = 1e-4
-"""Sliding ends when no landmark of the consensus moves further than this in a round; its centroid size is 1."""
+"""Sliding ends when shapes of centroid size 1 change by less than this in a round, as a root mean square."""
 
 MOST_ROUNDS = 10
 """Rounds of sliding. Tangents are straight, so that points wander off curves if this goes on for long."""
@@ -121,10 +121,10 @@ def superimpose(
     else:
         sliders = checked_sliders(np.asarray(sliders, dtype=np.intp), given.shape[1])
         while done < rounds:
-            before = consensus
+            before = turned
             consensus, turned = _superimposed(_unit(slid(turned, consensus, sliders, slide)), scaling)
             done += 1
-            if np.max(np.linalg.norm(consensus - before, axis=-1)) < _SLID_ENOUGH:
+            if np.sqrt(np.mean(np.sum((turned - before) ** 2, axis=(1, 2)))) < _SLID_ENOUGH:
                 break
     cosines = np.clip(np.sum(turned * consensus, axis=(1, 2)), -1.0, 1.0)
     coordinates = turned * cosines[:, None, None] if scaling == "full" else turned
