@@ -62,8 +62,8 @@ def experiment(
             "project-out cost. alpha: asymmetric composition. sampling: fewer pixels and iterations, farther "
             "starts. transfer: each test folder by itself. objects: cross-validation of each training folder. "
             "newton: the sign and the share of the curvature. composition: exact or not, with a prior or without, "
-            "affine or splines. experts: the model alone, an expert alone, and both. all: these nine. report: draw "
-            "again what is in the output folder.",
+            "affine or splines. experts: the model alone, an expert alone, and both. defaults: the paper's "
+            "settings and pliant's. all: these ten. report: draw again what is in the output folder.",
         ),
     ],
     train: Annotated[

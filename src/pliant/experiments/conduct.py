@@ -16,6 +16,7 @@ from pliant.experiments import (
     algorithms,
     alpha,
     composition,
+    defaults,
     experts,
     findings,
     newton,
@@ -57,8 +58,9 @@ EXPERIMENTS: dict[str, Experiment] = {
     "newton": newton,
     "composition": composition,
     "experts": experts,
+    "defaults": defaults,
 }
-"""Six of the paper's, in its order, and three of our own."""
+"""Six of the paper's, in its order, and four of our own."""
 
 
 def chosen(
@@ -85,7 +87,7 @@ def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], 
         )
     if not settings.test and len(settings.part) == 2:
         settings = replace(settings, test=settings.train)
-    if not settings.test and name != "objects":
+    if not settings.test and name != "objects" and not getattr(settings, "objects", ()):
         raise ValueError(f"{name}: name at least one folder to test on: test=FOLDER.")
     return settings
 
