@@ -178,6 +178,7 @@ COMMANDS = (
     "inspect",
     "convert",
     "check",
+    "morphometrics",
     "studio",
     "synthetic",
     "version",

@@ -18,7 +18,7 @@ LAYERS = [
     {"cli", "__main__"},
     {"studio", "distributed"},
     {"experiments"},
-    {"report", "bulk"},
+    {"report", "bulk", "morphometrics"},
     {"synthetic", "evaluation", "records", "tracking", "table", "training", "quick"},
     {"trust.calibration"},
     {"tuning"},

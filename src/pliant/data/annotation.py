@@ -43,6 +43,10 @@ class Annotation(Concise):
         The length of one pixel in the units of the file, such as millimetres.
     hidden : ndarray of bool, shape (v,), or None
         Which landmarks are behind something, if that is known.
+    curves : tuple of int
+        The number of points of each curve. The last landmarks are theirs, one curve after the other.
+    identity, comment : str
+        The name that the file gives the object, and its remark about it.
 
     Examples
     --------
@@ -63,6 +67,9 @@ class Annotation(Concise):
     pixels: Callable[[], Image] | None = field(default=None, repr=False)
     spacing: float | None = None
     hidden: NDArray[np.bool_] | None = None
+    curves: tuple[int, ...] = ()
+    identity: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)

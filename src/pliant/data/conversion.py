@@ -421,6 +421,10 @@ def _lost(before: Annotation, after: Annotation) -> list[str]:
         losses.append("the box")
     if before.group and not after.group:
         losses.append("the group")
+    if before.spacing is not None and after.spacing is None:
+        losses.append("the length of a pixel (SCALE)")
+    if before.curves and before.curves != after.curves:
+        losses.append("which landmarks are points of curves")
     if before.points.shape != after.points.shape:
         return [*losses, f"landmarks (wrote {len(before.points)}, read back {len(after.points)})"]
     if np.any(np.isnan(before.points) != np.isnan(after.points)):
