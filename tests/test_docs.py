@@ -3,6 +3,7 @@
 import ast
 import doctest
 import inspect
+import json
 import os
 import re
 import shlex
@@ -12,6 +13,7 @@ from dataclasses import fields, is_dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from types import FunctionType, ModuleType
 from typing import NewType
 
@@ -29,14 +31,16 @@ from pliant.synthetic import write_faces
 from pliant.synthetic.video import write_video
 
 ROOT = Path(__file__).parents[1]
+DETECTOR_PAGE = ROOT / "docs" / "how-to" / "use-your-own-detector.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
 def snippets(page: Path) -> list[tuple[str, str]]:
     """The blocks of a page that can be run: Python, and commands of pliant."""
     found = []
-    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+    for _, language, indented in BLOCK.findall(page.read_text(encoding="utf-8")):
+        text = dedent(indented)
         if language == "python":
             found.append((language, text))
         elif not language and text.startswith("pliant "):
@@ -66,6 +70,11 @@ def world(tmp_path_factory, model):
     named = [replace(one, image=f"photographs/{one.image}") for one in annotations]
     pliant.write_annotations(root / "labels.xml", named)
     pliant.write_annotations(root / "old.tps", annotations)
+    pliant.write_annotations(root / "points.csv", annotations)
+    clicks = {one.image: (one.points + 1).tolist() for one in annotations}
+    (root / "clicks.json").write_text(json.dumps(clicks))
+    detector = next(text for language, text in snippets(DETECTOR_PAGE) if language == "python")
+    (root / "find_object.py").write_text(detector)
     people = sorted(file.stem for file in (root / "faces").glob("*.jpg"))
     rows = [
         f"faces/{name}.jpg,faces/{name}.pts,{'train' if k < 10 else 'test'}" for k, name in enumerate(people)

@@ -84,8 +84,8 @@ class Evaluation:
         objects, by = row["found"] + row["missed"], f" by {row['algorithm']}" if named else ""
         false = "1 trusted fit is" if row["false"] == 1 else f"{row['false']} trusted fits are"
         return (
-            f"{row['found']} of {objects} objects in {self.images} images were found{by}; {row['missed']} were "
-            f"missed, and {false} on no annotated object."
+            f"{row['found']} of {objects} objects in {self.images} images were found{by}; {row['missed']} "
+            f"were missed, and {false} on no annotated object."
         )
 
 
@@ -207,18 +207,19 @@ def evaluate(
     settings = (settings or Fitting()).changed(**{k: v for k, v in changes.items() if k not in known})
     names = [settings.algorithm] if algorithms is None else algorithms
     if not names:
-        raise ValueError("name at least one algorithm; pliant.catalogue() lists all 31.")
+        raise ValueError("give at least one algorithm; pliant.catalogue() lists all 31.")
     subset = point_subset(evaluating.points, model.landmarks)
     noise = find is None and evaluating.start == "noise"
     if noise and any((settings.detector, settings.fallback)):
         raise ValueError(
-            "detector=NAME and fallback=WAY find starts. From noise, there is nothing to be found: say start=WAY."
+            "detector=NAME and fallback=WAY are for finding starts, but start=noise does not search: use "
+            "start=WAY."
         )
     usual = Evaluating()
     if not noise and (evaluating.noise, evaluating.starts) != (usual.noise, usual.starts):
         raise ValueError(
-            f"noise={evaluating.noise:g} and starts={evaluating.starts} are about starts beside the landmarks: say "
-            "start=noise."
+            f"noise={evaluating.noise:g} and starts={evaluating.starts} are for random starts near the "
+            "landmarks: use start=noise."
         )
     where = None if noise else find or find_chain(model, settings, start=evaluating.start)
     confidence = False if noise else None
@@ -238,7 +239,8 @@ def _truth(
 ) -> _Truth:
     if points.shape[1] != model.landmarks:
         raise ValueError(
-            f"{samples.source}: the images have {points.shape[1]} landmarks, and the model has {model.landmarks}."
+            f"{samples.source}: the images have {points.shape[1]} landmarks, but the model has "
+            f"{model.landmarks}."
         )
     spacings = np.array([sample.spacing() or np.nan for sample in samples], dtype=np.float64)
     return _Truth(model, samples, points, subset, spacings, names)
@@ -301,9 +303,7 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
     """The samples that have landmarks, checked, and the landmarks `(k, v, 2)`."""
     known = tuple(sample for sample in dataset if sample.points_source is not None)
     if not known:
-        raise ValueError(
-            f"{dataset.source}: no image has a landmark file beside it to compare fits with; {advice(dataset)}"
-        )
+        raise ValueError(f"{dataset.source}: no image has landmarks to compare fits with; {advice(dataset)}")
     advance = bar.start("checking images", len(known))
     valid = usable(Dataset(known, dataset.source), skip_invalid, jobs, advance)
     if not len(valid.dataset):

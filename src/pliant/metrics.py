@@ -52,23 +52,22 @@ def point_subset(text: str, landmarks: int) -> Int32:
     if name in _NAMED:
         made_for, name = _NAMED[name]
         if landmarks != made_for:
-            raise ValueError(
-                f"points = '{text}' is meant for {made_for} landmarks, and there are {landmarks}."
-            )
+            raise ValueError(f"points = '{text}' is for {made_for} landmarks, but there are {landmarks}.")
     chosen: set[int] = set()
     for part in name.split(","):
         found = re.fullmatch(r"\s*([0-9]+)\s*(?:-\s*([0-9]+)\s*)?", part)
         if found is None:
             raise ValueError(
-                f"points = '{text}' is neither 'all' nor {' nor '.join(map(repr, _NAMED))}, nor numbers and "
-                "ranges such as 17-59,61,65-67."
+                f"points = '{text}' must be 'all', {', '.join(map(repr, _NAMED))}, or numbers and ranges "
+                "such as 17-59,61,65-67."
             )
         first, last = int(found[1]), int(found[2] or found[1])
         if last < first:
-            raise ValueError(f"points = '{text}': the range {part.strip()} runs backwards.")
+            raise ValueError(f"points = '{text}': the range {part.strip()} is backwards.")
         if last >= landmarks:
             raise ValueError(
-                f"points = '{text}': there is no landmark {last}; they are numbered from 0 to {landmarks - 1}."
+                f"points = '{text}': there is no landmark {last}; landmarks are numbered from 0 to "
+                f"{landmarks - 1}."
             )
         chosen.update(range(first, last + 1))
     return np.array(sorted(chosen), dtype=np.int32)
@@ -194,7 +193,7 @@ def summarise(errors: Iterable[float]) -> dict[str, float]:
     """
     values = np.fromiter(errors, dtype=np.float64)
     if not len(values):
-        raise ValueError("there are no errors to sum up.")
+        raise ValueError("there are no errors to summarise.")
     finite = values[np.isfinite(values)]
     shares = {f"lt_{bound}": float(np.mean(values < bound)) for bound in BOUNDS}
     if not len(finite):

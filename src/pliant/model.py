@@ -246,7 +246,7 @@ def _scaled(deviations: Sequence[float] | Floats, variances: Float64, kind: str)
     """Parameters `(m,)` from standard deviations along the first modes."""
     given = np.asarray(deviations, dtype=np.float64)
     if given.ndim != 1 or len(given) > len(variances):
-        raise ValueError(f"the {kind} of this model has {len(variances)} modes, and {given.size} were given.")
+        raise ValueError(f"the {kind} of this model has {len(variances)} modes, but {given.size} were given.")
     return np.concatenate([given, np.zeros(len(variances) - len(given))]) * np.sqrt(variances)
 
 

@@ -86,7 +86,8 @@ class Shard:
         found = re.fullmatch(r"\s*(-?[0-9]+)\s*/\s*(-?[0-9]+)\s*", text)
         if found is None:
             raise ValueError(
-                f"shard={text}: say which shard of how many, such as 3/16 for the third of sixteen."
+                f"shard={text}: give the number of the shard and the number of shards, such as 3/16 for the "
+                "third of sixteen."
             )
         return cls(int(found[1]), int(found[2]))
 

@@ -37,8 +37,8 @@ class Feature:
         values = np.ascontiguousarray(self.function(np.ascontiguousarray(image)), dtype=np.float32)
         if values.shape != (*image.shape[:2], self.channels):
             raise ValueError(
-                f"feature '{self.name}' must return {(*image.shape[:2], self.channels)} for an image of "
-                f"{image.shape}, but returned {values.shape}."
+                f"feature '{self.name}' must return an array of shape {(*image.shape[:2], self.channels)} "
+                f"for an image of {image.shape}, but returned {values.shape}."
             )
         return values
 
@@ -100,8 +100,8 @@ def find_feature(name: str) -> Feature:
     near = get_close_matches(name, _REGISTRY, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     raise ValueError(
-        f"there is no feature '{name}'.{hint} Known: {', '.join(feature_names())}. "
-        "Your own is made known with pliant.register_feature before a model that uses it is loaded."
+        f"there is no feature '{name}'.{hint} Known features: {', '.join(feature_names())}. Register your "
+        "own feature with pliant.register_feature before you load a model that uses it."
     )
 
 

@@ -120,7 +120,7 @@ def compare(
     one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.shape != two.shape or one.ndim != 3:
         raise ValueError(
-            f"the two annotations must have the same landmarks: {one.shape} and {two.shape} differ."
+            f"both annotations must have the same landmarks: {one.shape} and {two.shape} differ."
         )
     complete = ~np.isnan(np.concatenate([one, two], axis=1)).any(axis=(1, 2))
     variance = None
@@ -162,15 +162,15 @@ def compare_datasets(first: Dataset, second: Dataset) -> Agreement:
     pairs, only_first, only_second = match_names(list(one), list(two))
     if not pairs:
         raise ValueError(
-            f"{first.source} and {second.source} have no image in common: images are known by their names."
+            f"{first.source} and {second.source} have no image in common: images are matched by name."
         )
     counts = Counter(len(one[a][0]) for a, _ in pairs)
     usual = counts.most_common(1)[0][0]
     for a, b in pairs:
         if len(one[a][0]) != len(two[b][0]) or len(one[a][0]) != usual:
             raise ValueError(
-                f"{a}: has {len(one[a][0])} landmarks in {first.source} and {len(two[b][0])} in {second.source}, "
-                f"where most have {usual}: only the same landmarks can be compared."
+                f"{a}: has {len(one[a][0])} landmarks in {first.source} and {len(two[b][0])} in "
+                f"{second.source}, but most have {usual}: only the same landmarks can be compared."
             )
     names = one[pairs[0][0]][1]
     order = _same_order(names, two[pairs[0][1]][1])

@@ -43,6 +43,10 @@ class Annotation(Concise):
         The length of one pixel in the units of the file, such as millimetres.
     hidden : ndarray of bool, shape (v,), or None
         Which landmarks are behind something, if that is known.
+    curves : tuple of int
+        The number of points of each curve. The last landmarks are theirs, one curve after the other.
+    identity, comment : str
+        The name that the file gives the object, and its remark about it.
 
     Examples
     --------
@@ -63,6 +67,9 @@ class Annotation(Concise):
     pixels: Callable[[], Image] | None = field(default=None, repr=False)
     spacing: float | None = None
     hidden: NDArray[np.bool_] | None = None
+    curves: tuple[int, ...] = ()
+    identity: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -203,12 +210,12 @@ class Convention:
         if self.unit == "pixels":
             return np.ones(2)
         if size is None:
-            raise ValueError(f"the size of the image must be known to count in {self.unit}.")
+            raise ValueError(f"coordinates in {self.unit} need the size of the image.")
         return np.asarray(size) / (100.0 if self.unit == "percent" else 1.0)
 
     def _height(self, size: Size | None) -> int:
         if size is None:
-            raise ValueError("the size of the image must be known to count from its lower edge.")
+            raise ValueError("coordinates from the lower edge need the size of the image.")
         return size[1]
 
 
@@ -218,14 +225,14 @@ def box_around(annotation: Annotation) -> Float64:
         return annotation.box
     points = annotation.points[np.isfinite(annotation.points).all(axis=1)]
     if not len(points):
-        raise ValueError(f"{annotation.image}: an object without a box and without landmarks is nowhere.")
+        raise ValueError(f"{annotation.image}: an object needs a box or landmarks.")
     return np.concatenate([points.min(axis=0) - 0.5, points.max(axis=0) + 0.5])
 
 
 def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:
     """The only annotation, for a file that holds one."""
     if len(annotations) != 1:
-        raise ValueError(f"{path}: such a file holds one object, and there are {len(annotations)}.")
+        raise ValueError(f"{path}: this format holds one object per file, but there are {len(annotations)}.")
     return annotations[0]
 
 
@@ -234,7 +241,7 @@ def all_there(path: Path, annotation: Annotation, format: str) -> Float64:
     missing = np.flatnonzero(np.isnan(annotation.points).any(axis=1))
     if len(missing):
         raise ValueError(
-            f"{path}: {format} cannot say that a landmark is missing, and number {missing[0]} of "
+            f"{path}: {format} cannot mark a landmark as missing, but landmark {missing[0]} of "
             f"{annotation.image or 'the object'} is: choose csv or another format that can."
         )
     return annotation.points

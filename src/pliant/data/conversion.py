@@ -219,7 +219,7 @@ def _is_folder(output: Path, module: Format) -> bool:
     """Whether the output is a folder, with a file of this format for each image."""
     if module.MANY and (output.is_dir() or not output.suffix):
         raise ValueError(
-            f"{output}: one file of {module.NAME} holds all images: name a file, such as "
+            f"{output}: {module.NAME} holds all images in one file: give a file, such as "
             f"{output / f'landmarks{module.EXTENSIONS[0]}'}."
         )
     return not module.MANY and output.suffix.lower() not in module.EXTENSIONS
@@ -232,8 +232,8 @@ def _with_sizes(
     if not convention.needs_size:
         return list(read), []
     return [one for one in read if one.annotation.size is not None], [
-        f"{one.sample.name}: {to_format} needs the size of this image, which was not found: say where images are "
-        "with images=FOLDER."
+        f"{one.sample.name}: {to_format} needs the size of this image, but the image was not found: give the "
+        "folder of the images with images=FOLDER."
         for one in read
         if one.annotation.size is None
     ]
@@ -271,8 +271,9 @@ def _without_strays(
             points = np.where(strays[:, None], np.nan, one.annotation.points)
             one = replace(one, annotation=replace(one.annotation, points=points))
             sentences.append(
-                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} lie left of or below the image "
-                f"and are missing in the output, as {to_format} has none there: choose csv, which keeps them."
+                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} are left of or below the "
+                f"image, which {to_format} cannot store, so they are missing in the output: choose csv, "
+                "which keeps them."
             )
         kept.append(one)
     return kept, sentences
@@ -290,14 +291,15 @@ def _named(read: Sequence[Converted], names: str, source: str) -> list[Converted
         first = next(iter(differing))
         raise ValueError(
             f"{source}: landmark names differ in {len(differing)} of {len(read)} objects. In "
-            f"{read[first].sample.name}, {differing[first]} names=usual gives all of them the names of most, in "
-            "the order of each file; names=keep leaves them."
+            f"{read[first].sample.name}, {differing[first]} names=usual gives all objects the names that "
+            "most have, in the order of each file; names=keep leaves them as they are."
         )
     renamed = []
     for one in read:
         if names and len(one.annotation.points) != len(usual):
             raise ValueError(
-                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and there are {len(usual)} names."
+                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, but there are {len(usual)} "
+                "names."
             )
         renamed.append(replace(one, annotation=replace(one.annotation, names=usual)) if names else one)
     return renamed
@@ -361,9 +363,9 @@ def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], for
     }
     for target in targets:
         if real_path(target) in inputs:
-            raise ValueError(f"{target}: this is what is being converted: write to another place.")
+            raise ValueError(f"{target}: this is the file being converted: write to another place.")
         if os.path.lexists(target) and not force:
-            raise ValueError(f"{target} is there already: force=True replaces it.")
+            raise ValueError(f"{target} already exists: force=True replaces it.")
 
 
 def _write(target: Path, some: Sequence[Converted], to_format: str) -> tuple[list[Converted], list[str]]:
@@ -398,7 +400,7 @@ def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[l
 
     back = module.read(target, convention, size_of)
     if len(back) != len(annotations):
-        raise ValueError(f"{target}: {len(annotations)} objects were written, and {len(back)} came back.")
+        raise ValueError(f"{target}: wrote {len(annotations)} objects, but read back {len(back)}.")
     names = {annotation.image for annotation in back}
     if names >= set(sizes):
         # Objects of one image may have moved together.
@@ -414,16 +416,20 @@ def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[l
 def _lost(before: Annotation, after: Annotation) -> list[str]:
     losses = []
     if before.names and before.names != after.names:
-        losses.append("names of landmarks")
+        losses.append("landmark names")
     if before.box is not None and after.box is None:
         losses.append("the box")
     if before.group and not after.group:
         losses.append("the group")
+    if before.spacing is not None and after.spacing is None:
+        losses.append("the length of a pixel (SCALE)")
+    if before.curves and before.curves != after.curves:
+        losses.append("which landmarks are points of curves")
     if before.points.shape != after.points.shape:
-        return [*losses, f"landmarks ({len(before.points)} were written, {len(after.points)} came back)"]
+        return [*losses, f"landmarks (wrote {len(before.points)}, read back {len(after.points)})"]
     if np.any(np.isnan(before.points) != np.isnan(after.points)):
-        losses.append("that landmarks are missing")
+        losses.append("which landmarks are missing")
     off = np.abs(before.points - after.points)
     if np.any(off[~np.isnan(off)] > _EXACT):
-        losses.append("the exact place of landmarks")
+        losses.append("the exact position of landmarks")
     return losses

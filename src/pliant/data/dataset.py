@@ -319,9 +319,7 @@ class Dataset(Sequence[Sample]):
         for sample in self.samples:
             match = re.search(pattern, sample.name)
             if match is None:
-                raise ValueError(
-                    f"{sample.name}: the pattern '{pattern}' for groups does not match this name."
-                )
+                raise ValueError(f"{sample.name}: the group pattern '{pattern}' does not match this name.")
             groups.append(match[match.re.groups and 1] or "")
         samples = (replace(sample, group=group) for sample, group in zip(self.samples, groups, strict=True))
         return Dataset(tuple(samples), self.source)
@@ -355,7 +353,7 @@ class Dataset(Sequence[Sample]):
         samples = tuple(sample for sample in self.samples if sample.split == name)
         if not samples:
             known = sorted({sample.split for sample in self.samples} - {""})
-            have = f"Its parts are {', '.join(known)}." if known else "No manifest gave it a column split."
+            have = f"Its parts are {', '.join(known)}." if known else "No manifest has a column split."
             raise ValueError(f"{self.source}: no sample is in the part '{name}'. {have}")
         return Dataset(samples, f"{self.source} ({name})")
 
@@ -390,7 +388,7 @@ class Dataset(Sequence[Sample]):
 
         """
         if not 0 < share < 1:
-            raise ValueError(f"share = {share!r}: what is held out must be between 0 and 1 of the samples.")
+            raise ValueError(f"share = {share!r}: the share to hold out must be between 0 and 1.")
         groups = self._drawn_groups(2, seed)
         target = share * len(self.samples)
         held: list[int] = []
@@ -458,8 +456,8 @@ class Dataset(Sequence[Sample]):
         groups = list({id(group): group for group in of_sample.values()}.values())
         if len(groups) < least:
             raise ValueError(
-                f"{self.source}: {least} parts need as many groups, and there are {len(groups)}; "
-                "samples of one group or of the very same image stay together."
+                f"{self.source}: {least} parts need at least {least} groups, but there are {len(groups)}; "
+                "samples of one group or of the same image stay together."
             )
         return [groups[k] for k in np.random.default_rng(seed).permutation(len(groups))]
 

@@ -105,7 +105,7 @@ def image_size(path: Source) -> tuple[int, int]:
 
 def image_spacing(path: Source) -> float | None:
     """Millimetres from a pixel to the next, if a DICOM file says so, and pixels are square."""
-    with _decoding(path, "the head of this image cannot be read"), opened(as_source(path)) as content:
+    with _decoding(path, "the header of this image cannot be read"), opened(as_source(path)) as content:
         return dicom.read_spacing(content) if dicom.is_dicom(content) else None
 
 
@@ -119,7 +119,9 @@ def as_image(array: Image, name: str = "image") -> Image:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3) or 0 in array.shape:
-        raise ImageError(f"{name}: an image is (height, width) or (height, width, 3), not {array.shape}.")
+        raise ImageError(
+            f"{name}: an image must have the shape (height, width) or (height, width, 3), not {array.shape}."
+        )
     if np.issubdtype(array.dtype, np.integer):
         return np.ascontiguousarray(in_range(array))
     if not np.issubdtype(array.dtype, np.floating):
@@ -151,10 +153,10 @@ def _decoding(path: Source, failure: str) -> Iterator[None]:
     except UnidentifiedImageError:
         raise ImageError(f"{path}: this is not an image of a known format.") from None
     except PIL.DecompressionBombError as error:
-        most = f", and {2 * PIL.MAX_IMAGE_PIXELS} are the most that are read" if PIL.MAX_IMAGE_PIXELS else ""
+        most = f", but at most {2 * PIL.MAX_IMAGE_PIXELS} are read" if PIL.MAX_IMAGE_PIXELS else ""
         found = next((word for word in str(error).replace("(", " ").split() if word.isdecimal()), "too many")
         raise ImageError(
-            f"{path}: the image has {found} pixels{most}: shrink it, or cut out the part with the object."
+            f"{path}: the image has {found} pixels{most}: shrink it, or crop it to the object."
         ) from None
     except MemoryError:
         raise ImageError(f"{path}: the image does not fit into memory.") from None

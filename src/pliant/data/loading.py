@@ -82,7 +82,7 @@ def load_dataset(
 
     """
     if not sources:
-        raise ValueError("name at least one folder of images.")
+        raise ValueError("give at least one folder of images.")
     if format:
         find_format(format)  # a name that is wrong should be said once, not for every file
     every: list[Source] = []
@@ -114,8 +114,8 @@ def _samples_of(source: Source, folder: Source | None, format: str) -> list[Samp
         return _matched(matches, folder, format)
     if ending(source) in images.EXTENSIONS:
         raise ValueError(
-            f"{source}: this is an image: name its folder, the file with its landmarks, or a pattern in quotes, "
-            f"such as '{join(parent(source), f'*{ending(source)}')}'."
+            f"{source}: this is an image: give its folder, the file with its landmarks, or a pattern in "
+            f"quotes, such as '{join(parent(source), f'*{ending(source)}')}'."
         )
     return _file(source, folder, format)
 
@@ -185,7 +185,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             listed = ", ".join(plain_name(table) for table in tables[:5])
             more = f" and {len(tables) - 5:,} more" if len(tables) > 5 else ""
             raise ValueError(
-                f"{folder}: {listed}{more} could each be the landmarks of this folder: name one of them."
+                f"{folder}: {listed}{more} could each hold the landmarks of this folder: give one of them."
             )
     if not samples:
         below = (
@@ -194,7 +194,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             else []
         )
         more = f" and {len(below) - 5:,} more" if len(below) > 5 else ""
-        hint = f" Its folders are {', '.join(below[:5])}{more}: name those that have images." if below else ""
+        hint = f" Its folders are {', '.join(below[:5])}{more}: give those that have images." if below else ""
         known = f" Images end in {', '.join(images.EXTENSIONS)}." if files else ""
         raise ValueError(f"{folder}: there are no images in this folder.{hint or known}")
     return samples

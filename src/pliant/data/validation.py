@@ -61,7 +61,7 @@ class InvalidDataset(ValueError):
         self.problems = tuple(problems)
         self._made_of = self.problems, samples, what_to_do
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
-        otherwise = "" if what_to_do else " (skip_invalid=True goes on without them)"
+        otherwise = "" if what_to_do else " (skip_invalid=True leaves these samples out)"
         super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
 
     def __reduce__(self) -> tuple[type[InvalidDataset], tuple[Any, ...]]:
@@ -160,10 +160,10 @@ def validate(
     for sample, outcome in zip(dataset, checked, strict=True):
         found = list(outcome.problems)
         if outcome.points is not None and len(outcome.points) != usual:
-            found.append(f"{sample.name}: has {len(outcome.points)} landmarks, where most have {usual}.")
+            found.append(f"{sample.name}: has {len(outcome.points)} landmarks, but most have {usual}.")
         elif not found and outcome.fingerprint in first_with:
             found.append(
-                f"{sample.name}: repeats {first_with[outcome.fingerprint]}, image and landmarks alike."
+                f"{sample.name}: is the same as {first_with[outcome.fingerprint]}, both image and landmarks."
             )
         if found:
             problems += found
@@ -277,7 +277,8 @@ def about_range(images: int) -> str:
     """What a person should know about images of more than 8 bits."""
     which = "1 image has" if images == 1 else f"{images} images have"
     return (
-        f"{which} more than 8 bits: what is black and white is found in each of them (docs/reference/data.md)"
+        f"{which} more than 8 bits: black and white are set for each image separately "
+        "(docs/reference/data.md)"
     )
 
 
@@ -285,20 +286,17 @@ def _problem_of_points(
     points: Float64, image_shape: tuple[int, ...] | None, allow_missing: bool
 ) -> str | None:
     if points.ndim != 2 or points.shape[1] != 2:
-        return f"landmarks must be (count, 2), not {points.shape}."
+        return f"landmarks must have the shape (count, 2), not {points.shape}."
     infinite = np.any(np.isinf(points), axis=1)
     if np.any(infinite):
         return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
-        return (
-            f"landmarks {numbered(np.flatnonzero(missing))} are missing; training with missing=complete "
-            "(missing='complete') fills them in."
-        )
+        return f"landmarks {numbered(np.flatnonzero(missing))} are missing; train with missing=complete to fill them in."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
         return (
-            f"has {len(known)} landmarks that are not missing, and {_LEAST} are needed to tell where it is."
+            f"has {len(known)} landmarks that are not missing, but at least {_LEAST} are needed to locate it."
         )
     return _problem_of_known(points[known], known, image_shape)
 
@@ -309,7 +307,7 @@ def _problem_of_known(
     """What is wrong with landmarks `(n, 2)` whose numbers are `known`."""
     size = float(shape_size(points))
     if size < _SMALLEST or len(np.unique(points.round(6), axis=0)) < max(3, len(points) / 2):
-        return f"the landmarks are collapsed: {numbered(known)} span {size:.1f} pixels or coincide."
+        return f"the landmarks are collapsed: {numbered(known)} span only {size:.1f} pixels or coincide."
     spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     if spread[-1] < 1e-3 * spread[0]:
         return f"the landmarks {numbered(known)} are collapsed onto one line."

@@ -104,7 +104,7 @@ def read_video(path: Path | str, every: int = 1) -> Video:
 
     """
     if every < 1:
-        raise ValueError(f"every = {every!r}: take every frame (1), every other (2), and so on.")
+        raise ValueError(f"every = {every!r}: use 1 for every frame, 2 for every second frame, and so on.")
     file = Path(path)
     if not file.is_file() or (file.suffix.lower() in EXTENSIONS and file.suffix.lower() != ".gif"):
         if not file.is_dir():
@@ -120,7 +120,7 @@ def read_video(path: Path | str, every: int = 1) -> Video:
     begun = capture.grab()
     capture.release()
     if not begun:
-        raise ValueError(f"{path}: there is no frame in this video that can be read.")
+        raise ValueError(f"{path}: no frame of this video can be read.")
     known = -(-int(count) // every) if 0 < count < 1e9 else None
     return Video(str(path), known, (rate if 0 < rate < 1e5 else RATE) / every, every)
 
@@ -136,7 +136,7 @@ def open_video(path: str) -> Any:
     capture = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
     logging.setLogLevel(level)
     if not capture.isOpened():
-        raise ValueError(f"{path}: this is not a video that OpenCV can read, or it is damaged.")
+        raise ValueError(f"{path}: OpenCV cannot read this video, or it is damaged.")
     return capture
 
 

@@ -81,7 +81,7 @@ def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew
             client = stack.enter_context(_client(where, patience))
         if client.asynchronous:
             raise ValueError(
-                "the client of Dask is asynchronous: pliant needs one made without asynchronous=True."
+                "the Dask client is asynchronous: pliant needs a client made without asynchronous=True."
             )
         link = Link(client, client.scheduler.address, patience)
         link.await_workers()
@@ -97,13 +97,13 @@ def _processes(where: Any) -> int:
     if isinstance(where, Path) or hasattr(where, "scheduler_info"):
         return 0
     if not isinstance(where, str):
-        raise ValueError(f"{where!r} is no cluster: give {_FORMS}.")
+        raise ValueError(f"{where!r} is not a cluster: give {_FORMS}.")
     kind, _, rest = where.partition(":")
     if kind == "local" and rest.isdecimal() and int(rest) >= 1:
         return int(rest)
     if kind in ("tcp", "tls") and rest.startswith("//") and len(rest) > 2:
         return 0
-    raise ValueError(f"'{where}' is no cluster: give {_FORMS}.")
+    raise ValueError(f"'{where}' is not a cluster: give {_FORMS}.")
 
 
 @contextmanager
@@ -135,7 +135,7 @@ def _address_in(file: Path, patience: float) -> str:
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["address"])
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{file}: this is no scheduler file of Dask.") from None
+        raise ValueError(f"{file}: this is not a Dask scheduler file.") from None
 
 
 def _check_versions(link: Link) -> None:
@@ -145,10 +145,11 @@ def _check_versions(link: Link) -> None:
     for worker, theirs in sorted(found.items()):
         if isinstance(theirs, ImportError):
             raise ValueError(
-                f"the worker {worker} has no pliant: {theirs}. Install pliant where workers run."
+                f"pliant is not installed on the worker {worker}: {theirs}. Install pliant where the workers "
+                "run."
             )
         if isinstance(theirs, BaseException):
-            raise ClusterLost(f"the worker {worker} does not say which pliant it has: {theirs}.")
+            raise ClusterLost(f"the worker {worker} does not report its version of pliant: {theirs}.")
         if theirs != ours:
             raise other_versions(worker, _spelt(theirs), _spelt(ours))
 

@@ -101,7 +101,9 @@ def chosen(
 
     """
     if name not in (*EXPERIMENTS, "all"):
-        raise ValueError(f"there is no experiment '{name}'. Known: {', '.join(EXPERIMENTS)}, all, report.")
+        raise ValueError(
+            f"there is no experiment '{name}'. Known experiments: {', '.join(EXPERIMENTS)}, all, report."
+        )
     kinds = {key: experiment.Settings for key, experiment in EXPERIMENTS.items()}
     table = {} if file is None else read_file(file, kinds)
     names = list(EXPERIMENTS) if name == "all" else [name]
@@ -112,16 +114,16 @@ def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], 
     """The settings of an experiment, with sets to train and test on."""
     settings: Settings = settings_of(EXPERIMENTS[name].Settings, name, table, given, quick)
     if not settings.train:
-        raise ValueError(f"{name}: name at least one folder to train on: train=FOLDER.")
+        raise ValueError(f"{name}: give at least one folder to train on: train=FOLDER.")
     if len(settings.part) > 2:
         raise ValueError(
-            f"{name}: part={','.join(settings.part)}: name one part for all sets, or two: to train on, and "
-            "to test on."
+            f"{name}: part={','.join(settings.part)}: give one part for all sets, or two: one to train on, "
+            "and one to test on."
         )
     if not settings.test and len(settings.part) == 2:
         settings = replace(settings, test=settings.train)
     if not settings.test and name != "objects" and not getattr(settings, "objects", ()):
-        raise ValueError(f"{name}: name at least one folder to test on: test=FOLDER.")
+        raise ValueError(f"{name}: give at least one folder to test on: test=FOLDER.")
     return settings
 
 
@@ -228,8 +230,8 @@ def conduct(
     if troubles:
         listed_troubles = "\n".join(f"  {sentence}" for sentence in troubles)
         raise ValueError(
-            f"not everything could be fitted:\n{listed_troubles}\nWhat is finished is in {folder}: run this again "
-            "to go on."
+            f"not everything could be fitted:\n{listed_troubles}\nFinished results are in {folder}. Run the "
+            "same command again to continue."
         )
     return conducted
 
@@ -240,8 +242,8 @@ def _check_same(folder: Path, plan: Plan) -> None:
     differing = difference(read_plan(path), plan) if path.is_file() else ""
     if differing:
         raise ValueError(
-            f"{path}: the shards before this one are of another experiment: {differing}. Give this one a folder of "
-            "its own with output=FOLDER."
+            f"{path}: earlier shards belong to another experiment: {differing}. Use a separate folder for "
+            "this one with output=FOLDER."
         )
 
 
@@ -376,5 +378,7 @@ def _csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         reader = csv.DictReader(file)
         lacking = [name for name in columns if name not in (reader.fieldnames or ())]
         if lacking:
-            raise ValueError(f"{path}: the column '{lacking[0]}' is missing; it needs {', '.join(columns)}.")
+            raise ValueError(
+                f"{path}: the column '{lacking[0]}' is missing; the file needs {', '.join(columns)}."
+            )
         return list(reader)

@@ -124,11 +124,11 @@ def merge_experiments(
     places = []
     for folder in folders:
         if not isinstance(folder, Path) or not is_experiment(folder):
-            raise ValueError(f"{folder}: there is no experiment here: none of its files is a plan.")
+            raise ValueError(f"{folder}: there is no experiment here: no file in it is a plan.")
         places.append(folder)
     output = places[0] if output is None else output
     if not isinstance(output, Path):
-        raise ValueError(f"output={output}: experiments are written to folders, not to addresses.")
+        raise ValueError(f"output={output}: experiments can only be written to folders, not to addresses.")
     known = [output] if is_experiment(output) else []
     sources = list({real_path(folder): folder for folder in (*places, *known)}.values())
     # What is there already is taken first.
@@ -185,8 +185,8 @@ def _plans(folders: Iterable[Path]) -> dict[str, Plan]:
             differing = difference(known, plan)
             if differing:
                 raise ValueError(
-                    f"{first} and {path} are not of the same experiment: {differing}. Merge only what belongs "
-                    "together."
+                    f"{first} and {path} are from different experiments: {differing}. Merge shards of one "
+                    "experiment only."
                 )
     return {name: found[name][1] for name in EXPERIMENTS if name in found}
 
@@ -231,7 +231,7 @@ def _missing(plan: Plan, output: Path, begun: set[Shard], plans: Mapping[str, Pl
     if not left:
         return []
     if len(counts) != 1:
-        return [f"{name}: {_listed(left)} missing. {again} and --output {output}: it goes on."]
+        return [f"{name}: {_listed(left)} missing. {again} and --output {output} to continue."]
     sentences = []
     count = counts.pop()
     for shard in (Shard(number, count) for number in range(1, count + 1)):

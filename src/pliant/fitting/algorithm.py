@@ -74,29 +74,31 @@ class Algorithm:
         if isinstance(self.method, CascadedRegression):
             if not (isinstance(self.cost, ProjectOut) and isinstance(self.composition, Inverse)):
                 raise ValueError(
-                    "cascaded regression learns from project-out residuals, and moves the model: take po-inv-cr."
+                    "cascaded regression learns from project-out residuals and moves the model: use "
+                    "po-inv-cr."
                 )
             if self.cost.rho == 1:
                 raise ValueError(
-                    "with rho = 1 there is no residual outside of the appearance to learn from: take a smaller rho."
+                    "with rho = 1 there is no residual outside the appearance to learn from: use a smaller "
+                    "rho."
                 )
             return
         if isinstance(self.method, Wiberg) and self.method.variant == "printed" and not bidirectional:
             raise ValueError(
-                "with one set of shape unknowns, Wiberg is printed as it is derived: take the method w, or "
+                "with one set of shape unknowns, there is only one form of Wiberg: use the method w, or "
                 "bidirectional composition."
             )
         if not isinstance(self.cost, ProjectOut) or bidirectional:
             return
         if isinstance(self.method, Wiberg):
             raise ValueError(
-                "project-out has one set of unknowns here, for which Wiberg is Gauss-Newton: "
-                "take the method gn."
+                "project-out has one set of unknowns here, so Wiberg is the same as Gauss-Newton: use the "
+                "method gn."
             )
         if isinstance(self.method.strategy, Alternated):
             raise ValueError(
-                "project-out has one set of unknowns here, so there is nothing to alternate between: "
-                "leave out alt, or take bidirectional composition."
+                "project-out has one set of unknowns here, so there is nothing to alternate between: leave "
+                "out alt, or use bidirectional composition."
             )
 
     def __str__(self) -> str:
@@ -317,7 +319,7 @@ def _number(text: str) -> float:
 def _whole(text: str) -> int:
     number = _number(text)
     if not number.is_integer():
-        raise ValueError(f"alt:{text}: the number of sweeps is a whole number, as in alt:2.")
+        raise ValueError(f"alt:{text}: the number of sweeps must be a whole number, as in alt:2.")
     return int(number)
 
 

@@ -69,7 +69,9 @@ class Asymmetric:
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha = {self.alpha!r}: the share of the image's warp lies between 0 and 1.")
+            raise ValueError(
+                f"alpha = {self.alpha!r}: the share of the image's warp must be between 0 and 1."
+            )
 
 
 @dataclass(frozen=True)
@@ -92,13 +94,13 @@ def shares(composition: Composition) -> Float64:
     """T `(2, k)`: how much of each of the k sets of unknowns goes to dp (row 0) and to dq (row 1)."""
     match composition:
         case Forward():
-            return np.array([[1.0], [0.0]])
+            return np.array([[1.0], [0.0]])  # eq. 26
         case Inverse():
-            return np.array([[0.0], [1.0]])
+            return np.array([[0.0], [1.0]])  # eq. 28
         case Asymmetric(alpha):
-            return np.array([[alpha], [alpha - 1]])
+            return np.array([[alpha], [alpha - 1]])  # eq. 30, 31, 110
         case Bidirectional():
-            return np.eye(2)
+            return np.eye(2)  # eq. 33
 
 
 def update(
@@ -114,7 +116,7 @@ def update(
     dp, dq = np.moveaxis(T @ np.reshape(unknowns, (len(unknowns), T.shape[1], -1)), 1, 0)
     updated = np.asarray(parameters, dtype=np.float64)
     if T[0].any():
-        updated = compose(motion, shape, updated, dp, order=order)
+        updated = compose(motion, shape, updated, dp, order=order)  # eq. 27, 32, 34
     if T[1].any():
-        updated = compose(motion, shape, updated, dq, invert_increment=True, order=order)
+        updated = compose(motion, shape, updated, dq, invert_increment=True, order=order)  # eq. 29, 32, 34
     return updated

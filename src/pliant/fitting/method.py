@@ -57,7 +57,8 @@ class Alternated:
     def __post_init__(self) -> None:
         if not isinstance(self.sweeps, int) or self.sweeps < 1:
             raise ValueError(
-                f"sweeps = {self.sweeps!r}: alternated optimisation needs a whole number of them, at least one."
+                f"sweeps = {self.sweeps!r}: alternated optimisation needs a whole number of sweeps, at least "
+                "one."
             )
 
 
@@ -138,11 +139,11 @@ class Newton:
 
     def __post_init__(self) -> None:
         if not 0 <= self.share <= 1:
-            raise ValueError(f"share = {self.share!r}: the share of the curvature lies between 0 and 1.")
+            raise ValueError(f"share = {self.share!r}: the share of the curvature must be between 0 and 1.")
         if self.variant == "safe" and self.share != 1:
             raise ValueError(
-                f"share = {self.share!r}: newton-safe bounds the whole curvature by itself. "
-                "Leave out the share, or take another variant."
+                f"share = {self.share!r}: newton-safe limits the curvature by itself. Leave out the share, "
+                "or use another variant."
             )
 
 

@@ -64,7 +64,7 @@ def write_animation(
     if isinstance(target, (str, Path)):
         suffix = Path(target).suffix.lower()
         if suffix not in _FORMATS:
-            raise ValueError(f"{target}: an animation is a .gif or a .webp file.")
+            raise ValueError(f"{target}: an animation must be a .gif or a .webp file.")
         kind = _FORMATS[suffix]
     steps = iterations_of(result)
     left, top, right, bottom = object_box(image, steps[0][1], steps[-1][1])

@@ -65,16 +65,16 @@ def plot_courses(
     """
     curves = {label: _floats(values) for label, values in courses.items()}
     if not curves:
-        raise ValueError("there are no courses to draw: give at least one label.")
+        raise ValueError("there are no curves to draw: give at least one label.")
     for label, curve in curves.items():
         if curve.ndim != 1 or not curve.size:
             raise ValueError(
-                f"{label}: a course has one value for each iteration, (k + 1,), not {curve.shape}."
+                f"{label}: a curve needs one value for each iteration, (k + 1,), not {curve.shape}."
             )
     last = max(len(curve) for curve in curves.values()) - 1
     wrong = [change for change in changes if not 0 <= change <= last]
     if wrong:
-        raise ValueError(f"a level cannot begin at iteration {wrong[0]}: the courses go from 0 to {last}.")
+        raise ValueError(f"a level cannot start at iteration {wrong[0]}: the curves go from 0 to {last}.")
     if limit is None:
         limit = 1.05 * max([curve[0] for curve in curves.values() if 0 < curve[0] < np.inf], default=1.0)
 
@@ -148,7 +148,7 @@ def plot_shares(
     bands = {label: _shares(label, some, (*shape, 2)) for label, some in (intervals or {}).items()}
     if bands and bands.keys() != lines.keys():
         raise ValueError(
-            "shares and intervals have different labels: give intervals for all labels or for none."
+            "shares and intervals have different labels: give intervals for all labels, or for none."
         )
 
     setting = _floats(values)
@@ -282,10 +282,11 @@ def _shares(label: str, values: Floats, shape: tuple[int, ...]) -> Float64:
     """Shares of one label, checked; nan is allowed."""
     shares = _floats(values)
     if shares.shape != shape:
-        raise ValueError(f"{label}: its shares are {shares.shape} where {shape} are needed.")
+        raise ValueError(f"{label}: its shares have the shape {shares.shape}, but {shape} is needed.")
     if (shares < 0).any() or (shares > 1).any():
         raise ValueError(
-            f"{label}: shares lie between 0 and 1; these go from {np.nanmin(shares):g} to {np.nanmax(shares):g}."
+            f"{label}: shares must be between 0 and 1, but these go from {np.nanmin(shares):g} to "
+            f"{np.nanmax(shares):g}."
         )
     return shares
 

@@ -47,7 +47,7 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
     chance, truth = _pairs(probabilities, happened)
     if chance.min() < 0 or chance.max() > 1:
         raise ValueError(
-            f"probabilities lie between 0 and 1; these go from {chance.min():g} to {chance.max():g}."
+            f"probabilities must be between 0 and 1, but these go from {chance.min():g} to {chance.max():g}."
         )
     which = np.minimum((chance * bins).astype(int), bins - 1)
     counts = np.bincount(which, minlength=bins).astype(np.float64)
@@ -74,8 +74,8 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
     dress(
         above,
         style,
-        title=f"{len(chance)} in all: Brier score {brier:.3f}, calibration error {distance:.3f}",
-        y="share that happened",
+        title=f"{len(chance)} in total: Brier score {brier:.3f}, calibration error {distance:.3f}",
+        y="observed share",
     )
     above.set(xlim=(0, 1), ylim=(0, 1.02))
     edges = np.arange(bins) / bins
@@ -133,7 +133,7 @@ def plot_roc(scores: Floats | Mapping[str, Floats], happened: Floats, style: Sty
             markevery=0.12,
             **style.curve(number),
         )
-    dress(axis, style, x="share of the others taken along", y="share found")
+    dress(axis, style, x="false positive rate", y="true positive rate")
     axis.set(xlim=(-0.01, 1), ylim=(0, 1.01))
     axis.set_aspect("equal")
     axis.legend(loc="lower right", fontsize=style.font, handlelength=3.5)
@@ -145,7 +145,8 @@ def _pairs(scores: Floats, happened: Floats) -> tuple[Float64, Float64]:
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(happened, dtype=np.float64)
     if values.shape != truth.shape or values.ndim != 1 or not len(values):
         raise ValueError(
-            f"there are scores {values.shape} and outcomes {truth.shape}: give one of each, (k,)."
+            f"there are scores of shape {values.shape} and outcomes of shape {truth.shape}: give one outcome "
+            "for each score, (k,)."
         )
     if not np.isfinite(values).all() or not np.isin(truth, (0, 1)).all():
         raise ValueError("scores must be finite, and outcomes 0 or 1 (false or true).")
@@ -155,7 +156,7 @@ def _pairs(scores: Floats, happened: Floats) -> tuple[Float64, Float64]:
 def _roc(scores: Float64, happened: Float64) -> tuple[Float64, Float64]:
     """Shares taken along wrongly and rightly, one for every threshold: equal scores fall together."""
     if happened.all() or not happened.any():
-        raise ValueError("an ROC curve needs both: some that happened and some that did not.")
+        raise ValueError("an ROC curve needs both outcomes: some true and some false.")
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
     right = np.cumsum(happened[order])[last] / happened.sum()

@@ -155,7 +155,7 @@ def plot_landmark_errors(
 
     """
     if errors.ndim != 2 or errors.shape[1] != len(mean):
-        raise ValueError(f"{len(mean)} landmarks need errors (k, {len(mean)}), not {errors.shape}.")
+        raise ValueError(f"{len(mean)} landmarks need errors of shape (k, {len(mean)}), not {errors.shape}.")
     labels = [_shortened(name, 16) for name in names] or [str(number) for number in range(len(mean))]
     measured = _measured(errors, worst)
     factor = _enlargement(float(np.nanmax(measured.means)), len(mean))

@@ -60,7 +60,7 @@ def plot_starts(
         raise ValueError("there are no starts to draw: give at least one image and one label.")
     for label, some in starts.items():
         if len(some) != len(images):
-            raise ValueError(f"{label}: there are {len(some)} starts and {len(images)} images.")
+            raise ValueError(f"{label}: there are {len(some)} starts but {len(images)} images.")
     figure, axes = sheet(
         len(images), len(starts), style.cell * len(starts), style.cell * len(images) + 0.4, style
     )
@@ -167,7 +167,7 @@ def plot_exemplars(
         raise ValueError("there are no fits to draw: give at least one image and one label.")
     for label, some in points.items():
         if len(some) != len(images):
-            raise ValueError(f"{label}: there are {len(some)} fits and {len(images)} images.")
+            raise ValueError(f"{label}: there are {len(some)} fits but {len(images)} images.")
     columns = min(columns, len(images))
     bands = -(-len(images) // columns)
     rows = bands * len(points)

@@ -217,7 +217,7 @@ def plot_convergence(
         raise ValueError("convergence needs fits with a trace for every label: fit with trace=True.")
     for label, all_of_it in fits.items():
         if truths is not None and len(all_of_it) != len(truths):
-            raise ValueError(f"{label}: there are {len(all_of_it)} fits and {len(truths)} truths.")
+            raise ValueError(f"{label}: there are {len(all_of_it)} fits but {len(truths)} truths.")
     levels = [level.scale for level in next(iter(traced.values()))[0].trace]
     lengths = [
         max(len(fit.trace[k].costs) for some in traced.values() for fit in some if len(fit.trace) > k)

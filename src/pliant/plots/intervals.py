@@ -101,7 +101,9 @@ def _labels_of(
     labels = [label for group in groups for label in group]
     if sorted(labels) != sorted(values):
         odd = set(labels) ^ set(values) or {label for label in labels if labels.count(label) > 1}
-        raise ValueError(f"every label must be in one group, and these are not: {', '.join(sorted(odd))}.")
+        raise ValueError(
+            f"every label must be in exactly one group, but these are not: {', '.join(sorted(odd))}."
+        )
     return labels
 
 
@@ -128,7 +130,7 @@ def _draw_measured(axis: Axes, heights: Float64, table: Float64, limit: float, s
         markerfacecolor=colour,
         markeredgecolor=colour,
         markersize=large,
-        label="measured, with its 95 % interval",
+        label="measured, with 95 % interval",
     )
 
 

@@ -199,7 +199,9 @@ def plot_uncertainty(
 
     """
     if covariance.shape != (len(points), 2, 2):
-        raise ValueError(f"{len(points)} points need a covariance (v, 2, 2), not {covariance.shape}.")
+        raise ValueError(
+            f"{len(points)} points need a covariance of shape (v, 2, 2), not {covariance.shape}."
+        )
     known = np.isfinite(points).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
     variances, directions = np.linalg.eigh(covariance[known])
     axes_long = 2 * deviations * np.sqrt(np.maximum(variances, 0))

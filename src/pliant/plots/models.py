@@ -88,7 +88,7 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = ST
         for mode in range(min(count, len(variances)))
     ]
     if not rows:
-        raise ValueError("this model has none of the modes that were to be drawn.")
+        raise ValueError("this model has none of the requested modes.")
     picture, _ = model.draw()
     tall = style.cell * picture.shape[0] / picture.shape[1]
     width = style.cell * len(_DEVIATIONS) + 0.5

@@ -72,7 +72,7 @@ def paint_overlay(
 
     """
     if len(labels) not in (0, points.shape[-2]):
-        raise ValueError(f"{points.shape[-2]} landmarks need as many labels, not {len(labels)}.")
+        raise ValueError(f"{points.shape[-2]} landmarks need {points.shape[-2]} labels, not {len(labels)}.")
     if crop:
         left, top, right, bottom = object_box(image, points)
         image, points = image[top:bottom, left:right], points - (left, top)
@@ -163,7 +163,7 @@ def write_overlay(
     """
     path = Path(path)
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
-        raise ValueError(f"{path}: a painted picture is a .png or a .jpg file.")
+        raise ValueError(f"{path}: a painted picture must be a .png or a .jpg file.")
     picture = paint_overlay(image, points, style, labels=labels, crop=crop, longest=longest)
     path.write_bytes(encoded(picture, path.suffix.lower()))
 

@@ -22,10 +22,11 @@ from pliant.records import errors_by_algorithm, object_names
 from pliant.report.parts import Html, Section, page, paragraph, picture, table, value_table
 
 _ABOUT_ERRORS = (
-    "Errors are mean distances between points, divided by the size of the object: the mean of the width and the "
-    "height of the box around its landmarks. Means in pixels are those of the images. An object that was not found "
-    "is below no bound, and counts as an error of 1 in mean, std and median, as every error above 1 does. The area "
-    "is that below the curve of the next picture, up to an error of {limit:g}; fits beyond it have failed."
+    "An error is the mean distance between points, divided by the size of the object: the mean of the width "
+    "and the height of the box around its landmarks. Means in pixels are in pixels of the images. An object "
+    "that was not found fails every bound. In mean, std and median, it counts as an error of 1, and so does "
+    "every error above 1. The area is the area under the curve of the next figure, up to an error of "
+    "{limit:g}; fits beyond it have failed."
 )
 
 _WIDEST = 0.1
@@ -154,9 +155,9 @@ def evaluation_page(
     errors = {label: some.errors for label, some in fits.items()}
     bound = limit or error_limit(errors)
     sections = [
-        Section("In numbers", [_error_table(fits, bound), paragraph(_ABOUT_ERRORS.format(limit=bound))]),
+        Section("Summary", [_error_table(fits, bound), paragraph(_ABOUT_ERRORS.format(limit=bound))]),
         Section(
-            "How many fits are how good",
+            "Cumulative errors",
             [picture(plots.plot_ced(errors, bound, style), "cumulative errors", vector=True)],
         ),
     ]

@@ -61,13 +61,11 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
         [
             Section("Levels", [table(header, levels)]),
             *drawn,
-            Section(
-                "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
-            ),
+            Section("Variance kept", [picture(plots.plot_variance(model, style), "variance", vector=True)]),
             _expert(model),
             Section("Settings", [value_table(model.settings.to_dict())]),
             *_choice(model),
-            Section("Where it comes from", [value_table(origin)]),
+            Section("Origin of the model", [value_table(origin)]),
         ],
     )
 
@@ -91,5 +89,5 @@ def _choice(model: Model) -> list[Section]:
         return []
     return [
         Section("How settings were chosen", [table(choice.HEADER, choice.tried_rows(model))]),
-        Section("What more samples are worth", [table(choice.CURVE_HEADER, choice.curve_rows(model))]),
+        Section("Effect of more samples", [table(choice.CURVE_HEADER, choice.curve_rows(model))]),
     ]

@@ -161,7 +161,7 @@ def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) ->
     content = drawn if isinstance(drawn, bytes) else rendered(drawn, "svg" if vector else "png")
     kind = _MEDIA.get(content[:4])
     if kind is None:
-        raise ValueError(f"the picture '{description}' is neither PNG nor GIF nor SVG.")
+        raise ValueError(f"the picture '{description}' must be PNG, GIF or SVG.")
     data = b64encode(content).decode()
     return Html(f'<img alt="{escape(description)}" src="data:image/{kind};base64,{data}">')
 

@@ -215,7 +215,7 @@ def read_table(path: Path, name: str) -> dict[str, Any]:
         raise ValueError(f"{path}: this is not a TOML file ({error}).") from None
     table = content.get(name, {})
     if not isinstance(table, dict) or not table:
-        raise ValueError(f"{path}: there is no table [{name}] in this file.")
+        raise ValueError(f"{path}: this file has no table [{name}].")
     return table
 
 
@@ -296,7 +296,7 @@ def shown(value: Any) -> str:
 
 def _nearest(name: str, known: set[str]) -> str:
     near = get_close_matches(name, known, n=1)
-    return f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(known))}."
+    return f" Did you mean '{near[0]}'?" if near else f" Known settings: {', '.join(sorted(known))}."
 
 
 _FORMER = {"appearance_variance": "appearance_modes", "rescan_below": "trusted"}

@@ -105,7 +105,7 @@ class ShapeModel(Concise):
 
         """
         difference = np.asarray(points - self.mean, dtype=np.float64)
-        return difference.reshape(*difference.shape[:-2], -1) @ self.basis
+        return difference.reshape(*difference.shape[:-2], -1) @ self.basis  # eq. 6
 
     def instance(self, parameters: Floats) -> Float64:
         """Return the shapes with given parameters.
@@ -129,7 +129,7 @@ class ShapeModel(Concise):
 
         """
         offset = np.asarray(parameters, dtype=np.float64) @ self.basis.T
-        return self.mean + offset.reshape(*offset.shape[:-1], -1, 2)
+        return self.mean + offset.reshape(*offset.shape[:-1], -1, 2)  # eq. 1, 3
 
     def mahalanobis(self, parameters: Floats) -> Float64:
         """Return the distances of shapes from the mean, in standard deviations.
@@ -307,11 +307,11 @@ def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0, job
     """
     shapes = np.asarray(shapes, dtype=np.float64)
     if shapes.ndim != 3 or shapes.shape[2] != 2:
-        raise ValueError(f"shapes must have the dimensions (shapes, landmarks, 2), not {shapes.shape}.")
+        raise ValueError(f"shapes must be an array of shape (shapes, landmarks, 2), not {shapes.shape}.")
     if len(shapes) < 2:
         raise ValueError("a shape model needs at least two shapes.")
     if shapes.shape[1] < 3:
-        raise ValueError(f"a shape model needs at least three landmarks, and there are {shapes.shape[1]}.")
+        raise ValueError(f"a shape model needs at least three landmarks, but there are {shapes.shape[1]}.")
     parts = parts_of_shapes(shapes)
     mean = procrustes_mean(shapes, jobs=jobs)
     factor = size / float(shape_size(mean))
@@ -366,4 +366,4 @@ def similarity_vectors(mean: Floats) -> Float64:
     x, y = (mean - mean.mean(axis=0)).T
     one, zero = np.ones_like(x), np.zeros_like(x)
     vectors = [np.stack(pair, axis=-1).ravel() for pair in ((x, y), (-y, x), (one, zero), (zero, one))]
-    return np.stack([vector / np.linalg.norm(vector) for vector in vectors], axis=-1)
+    return np.stack([vector / np.linalg.norm(vector) for vector in vectors], axis=-1)  # eq. 2

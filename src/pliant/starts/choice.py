@@ -109,7 +109,7 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
         settings = Starting(start=settings)
     settings = (settings or Starting()).changed(**changes)
     if settings.start == "landmarks":
-        raise ValueError("start=landmarks: these are not looked for in an image; give them as starts.")
+        raise ValueError("start=landmarks: landmarks cannot be found in an image; give them as starts.")
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
     if chosen == "scan":
         # The best finds in all of the image compete, wherever they are.
@@ -133,7 +133,8 @@ def find_chain(model: Model, settings: Starting | None = None, **changes: Any) -
         return Chain((_way(model, settings.start, settings),))
     if settings.fallback is not None:
         raise ValueError(
-            f"fallback={settings.fallback}: with start=auto, other ways are tried anyway; it is for start=detector."
+            f"fallback={settings.fallback}: start=auto tries other ways anyway; use fallback with "
+            "start=detector."
         )
     names = ["detector"] if _knows_detector(model, settings.detector) else []
     usual = _known(model, IMAGE)
@@ -195,7 +196,7 @@ def _looked_at(find: Callable[[Image], Any]) -> Callable[[Image], Any]:
     def checked(image: Image) -> Any:
         height, width = image.shape[:2]
         if min(height, width) < _FEWEST:
-            raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
+            raise ValueError(f"{width} x {height} pixels are too few to find anything.")
         return find(image)
 
     return checked
@@ -227,7 +228,8 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     relation = _known(model, name)
     if relation is None:
         raise ValueError(
-            f"this model has not learned where the object is in the boxes of {name}: train it with that detector."
+            f"this model has not learned where the object is in the boxes of {name}: train it with that "
+            "detector."
         )
     return partial(_detect, name, run, relation, mean, moves)
 
@@ -256,12 +258,12 @@ def _detector(model: Model, detector: str | Detector | None) -> tuple[str, Detec
     learned = [known.reference for known in model.placements if known.reference != IMAGE]
     if not learned:
         raise ValueError(
-            "this model has learned about no detector: train it with one, or start in another way "
+            "this model was trained without a detector: train it with one, or start in another way "
             "(placement, scan, centre)."
         )
     if learned[0] not in DETECTORS:
         raise ValueError(
-            f"this model was trained with the detector {learned[0]}: say where it is, as in "
+            f"this model was trained with the detector {learned[0]}: give its file, as in "
             "detector=file.py:function."
         )
     return learned[0], DETECTORS[learned[0]]

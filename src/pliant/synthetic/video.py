@@ -181,7 +181,7 @@ def write_video(folder: Path | str, frames: int = 250, seed: int = 0, width: int
     size = (width, 3 * width // 4)
     writer = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*"mp4v"), RATE, size)  # type: ignore[attr-defined]
     if not writer.isOpened():
-        raise OSError(f"{file}: OpenCV could not begin a video here; can the folder be written to?")
+        raise OSError(f"{file}: OpenCV cannot write a video here. Is the folder writable?")
     with open(folder / "face.csv", "w", newline="", encoding="utf-8") as table:
         rows = csv.writer(table)
         rows.writerow(["frame", "time", "visible", *(f"{axis}{k}" for k in range(68) for axis in "xy")])

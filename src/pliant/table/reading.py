@@ -143,8 +143,8 @@ def _table(path: Source) -> Any:
     version = (table.schema.metadata or {}).get(NUMBER, b"1")
     if version.isdigit() and int(version) > VERSION:
         raise ValueError(
-            f"{path}: this table has version {int(version)}, and this pliant reads tables up to version {VERSION}: "
-            "install a newer one."
+            f"{path}: this table has version {int(version)}, but this pliant reads tables up to version "
+            f"{VERSION}: update pliant."
         )
     if not {"status", "x", "y"} <= set(table.column_names):
         raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")

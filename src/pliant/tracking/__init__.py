@@ -87,13 +87,14 @@ def track(
     settings = (settings or Tracking()).changed(**changes)
     if settings.start == "landmarks":
         raise ValueError(
-            "start=landmarks: the frames of a video have none; give them as places for the first frame."
+            "start=landmarks: the frames of a video have no landmarks; give them as places for the first "
+            "frame."
         )
     fitter = make_fitter(model, algorithm=settings.algorithm, jobs=jobs, trace=False)
     if not fitter.prepared[-1][2].weights.residual > 0:
         raise ValueError(
-            f"{fitter.algorithm}: this cost is blind to what the model cannot explain, and cannot follow an "
-            "object. Give project-out a rho below 1."
+            f"{fitter.algorithm}: this cost ignores what the model cannot explain, so it cannot follow an "
+            "object. Use project-out with a rho below 1."
         )
     if isinstance(frames, (str, Path)):
         frames = read_video(frames)

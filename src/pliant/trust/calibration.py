@@ -143,9 +143,7 @@ def calibrate(
     """
     dataset = evenly(as_dataset(dataset), _MOST_SEEN)
     if len(dataset) < FEWEST:
-        raise ValueError(
-            f"confidence is learned from at least {FEWEST} samples, and there are {len(dataset)}."
-        )
+        raise ValueError(f"confidence needs at least {FEWEST} samples, but there are {len(dataset)}.")
     if len(dataset) >= _FOLDS * images:
         parts = [dataset.split(images / len(dataset), seed)]
     elif isinstance(model.expert, NetworkExpert):
@@ -192,7 +190,7 @@ def judged_by(
                 advance()
     judged = [one for number in range(len(trials)) for one in found[number]]
     if sum(one.near for one in judged) < FEWEST:
-        raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
+        raise ValueError("confidence cannot be learned: almost no held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
 

@@ -143,17 +143,19 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
     try:
         "".join((annotation.image, annotation.group, *annotation.names)).encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{path}: the name {annotation.image!a} or one beside it is not text.") from None
+        raise ValueError(
+            f"{path}: the image name {annotation.image!a} or another name is not text."
+        ) from None
     infinite = np.flatnonzero(np.isinf(annotation.points).any(axis=1))
     if len(infinite):
         raise ValueError(
-            f"{path}: landmark {infinite[0]}{of_image} is infinite: correct it, or write it as missing."
+            f"{path}: landmark {infinite[0]}{of_image} is infinite: correct it, or mark it as missing."
         )
     if annotation.box is not None and not np.isfinite(annotation.box).all():
-        raise ValueError(f"{path}: the box{of_image} has a side that is no finite number.")
+        raise ValueError(f"{path}: the box{of_image} has a side that is not a finite number.")
     if annotation.size is not None and not all(0 < side < _LARGEST for side in annotation.size):
         width, height = annotation.size
-        raise ValueError(f"{path}: no image has a size of {width} x {height} pixels{of_image}.")
+        raise ValueError(f"{path}: the image size{of_image} cannot be {width} x {height} pixels.")
     if annotation.names and len(annotation.names) != len(annotation.points):
         raise ValueError(
             f"{path}: there are {len(annotation.points)} landmarks{of_image}, but {len(annotation.names)} names."
@@ -194,7 +196,8 @@ def write_annotations(path: Path | str, annotations: Sequence[Annotation], forma
         for annotation in annotations:
             if annotation.size is None:
                 raise ValueError(
-                    f"{path}: {module.NAME} needs the size of {annotation.image or 'the image'}, which is unknown."
+                    f"{path}: {module.NAME} needs the size of {annotation.image or 'the image'}, but it is "
+                    "unknown."
                 )
     named = [replace(annotation, image=to_text(annotation.image)) for annotation in annotations]
     module.write(Path(path), named, convention)
@@ -230,8 +233,8 @@ def read_landmarks(path: Path | str, format: str = "") -> Float64:
     annotations = read_annotations(path, format)
     if len(annotations) != 1:
         raise ValueError(
-            f"{path}: there are {len(annotations)} objects in this file, and one was expected: "
-            "read them with read_annotations or load_dataset."
+            f"{path}: this file has {len(annotations)} objects, but one was expected: read them with "
+            "read_annotations or load_dataset."
         )
     return annotations[0].points
 
@@ -273,11 +276,11 @@ def find_format(name: str) -> tuple[Format, Convention]:
     if base not in known:
         near = get_close_matches(base.lower(), known, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"there is no format '{base}'.{hint} Known: {', '.join(sorted(known))}.")
+        raise ValueError(f"there is no format '{base}'.{hint} Known formats: {', '.join(sorted(known))}.")
     module = known[base]
     if variant and variant not in module.VARIANTS:
-        others = ", ".join(f"{base}:{other}" for other in module.VARIANTS) or "it has none"
-        raise ValueError(f"there is no variant '{name}' of the format {base}. Known: {others}.")
+        others = ", ".join(f"{base}:{other}" for other in module.VARIANTS) or "none"
+        raise ValueError(f"there is no variant '{name}' of the format {base}. Known variants: {others}.")
     return module, module.VARIANTS[variant] if variant else module.CONVENTION
 
 
@@ -291,7 +294,7 @@ def format_for_ending(path: Path) -> str:
     found = [module.NAME for module in formats().values() if ending in module.EXTENSIONS]
     if not found:
         known = sorted({ending for module in formats().values() for ending in module.EXTENSIONS})
-        raise ValueError(f"{path}: no format has this ending. Known: {', '.join(known)}.")
+        raise ValueError(f"{path}: no format has this ending. Known endings: {', '.join(known)}.")
     return found[0] if len(found) == 1 else _USUAL[ending]
 
 
@@ -302,10 +305,10 @@ def format_of(path: Path) -> tuple[Format, Convention]:
     found = [module for module in formats().values() if module.recognises(path, head)]
     if not found:
         raise ValueError(
-            f"{path}: what is in this file is none of the known formats ({', '.join(sorted(formats()))}). If it is "
-            "your own, write a table image,x0,y0,x1,y1,... as CSV instead."
+            f"{path}: this file is in none of the known formats ({', '.join(sorted(formats()))}). If the "
+            "format is your own, write a CSV table with image,x0,y0,x1,y1,... instead."
         )
     if len(found) > 1:
         names = ", ".join(module.NAME for module in found)
-        raise ValueError(f"{path}: this file could be {names}: say which with format=NAME.")
+        raise ValueError(f"{path}: this file could be {names}: choose with format=NAME.")
     return found[0], found[0].CONVENTION
