@@ -47,32 +47,33 @@ def read_specimens(
     unit: str = "",
     least_confidence: float | None = None,
 ) -> Specimens:
-    """Read the specimens of annotations or of fits.
+    """Read specimens from annotations or from fits.
 
     Parameters
     ----------
-    *sources
-        Annotation files or folders as `pliant.load_dataset` takes them, or tables of fits as `pliant.read_fits`
-        does. A TPS file needs no images here.
-    images
-        The folder of the images that annotation files name, if it is another.
-    format
-        That of landmark files, where their content is not to decide.
-    scale
-        The length of a pixel for images whose files do not say it: a number, or a CSV file with the columns
-        image and scale.
-    unit
-        What lengths are measured in, such as "mm"; DICOM files are known to mean millimetres.
-    least_confidence
-        Leave out fits below it. Without it they are kept.
+    *sources : str or Path
+        Annotation files or folders, as `pliant.load_dataset` takes them, or tables of fits, as `pliant.read_fits`
+        takes them. A TPS file needs no images here.
+    images : str, Path or None
+        The folder of the images that annotation files name; by default that of the file.
+    format : str
+        The format of landmark files; by default their content decides.
+    scale : float, Path, str or None
+        The length of a pixel, for images whose files do not say it: a number, or a CSV file with the columns image
+        and scale.
+    unit : str
+        The unit of lengths, such as `"mm"`. In DICOM files it is millimetres.
+    least_confidence : float or None
+        Leave out fits with less confidence; by default they are kept.
 
     Returns
     -------
     Specimens
-        With a sentence in `notes` for all that was left out.
+        The specimens. `notes` has a sentence for everything that was left out.
 
     Examples
     --------
+    >>> import pliant
     >>> specimens = pliant.morphometrics.read_specimens("photographs/", scale=0.02, unit="mm")
     >>> specimens.points.shape, specimens.length_unit
     ((12, 68, 2), 'mm')
@@ -99,22 +100,25 @@ def read_specimens(
 
 
 def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, unit: str = "") -> Specimens:
-    """The specimens of a data set, such as `pliant.load_dataset` loads.
+    """Make specimens of a data set, such as `pliant.load_dataset` returns.
 
     Parameters
     ----------
-    dataset
-        Samples without landmarks are left out.
-    scale, unit
-        As `read_specimens` has them.
+    dataset : Dataset
+        The samples. Samples without landmarks are left out.
+    scale : float, Path, str or None
+        The length of a pixel, as in `read_specimens`.
+    unit : str
+        The unit of lengths, such as `"mm"`.
 
     Returns
     -------
     Specimens
-        In the order of the data set.
+        The specimens in the order of the data set.
 
     Examples
     --------
+    >>> import pliant
     >>> len(pliant.morphometrics.specimens_of(pliant.load_dataset("photographs/")))
     12
 

@@ -15,23 +15,24 @@ _FIELDS = ("individual", "side", "replicate")
 
 
 def join_sets(sets: Sequence[Specimens]) -> Specimens:
-    """Several annotations of the same specimens as one, each with the number of its set as the replicate.
+    """Join several annotations of the same specimens. The number of its set is the replicate of each.
 
-    Specimens are matched by their names, as `pliant check --against` matches images. Those that are not in all
-    sets are left out, with a sentence.
+    Specimens are matched by their names, as `pliant check --against` matches images. Specimens that are not in all
+    sets are left out, with a sentence in `notes`.
 
     Parameters
     ----------
-    sets
-        Two or more, with the same landmarks.
+    sets : sequence of Specimens
+        Two or more sets with the same landmarks.
 
     Returns
     -------
     Specimens
-        All of the first set, then all of the second, and so on; `individuals` are the names of the first.
+        All of the first set, then all of the second, and so on. `individuals` are the names of the first set.
 
     Examples
     --------
+    >>> import pliant
     >>> first = pliant.morphometrics.read_specimens("photographs/")
     >>> both = pliant.morphometrics.join_sets([first, first])
     >>> len(both), both.replicates[0], both.replicates[-1]
@@ -80,24 +81,30 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
 
 
 def name_parts(specimens: Specimens, pattern: str) -> Specimens:
-    """The specimens with individuals, sides and replicates as their names have them.
+    """Read individuals, sides and replicates from the names of specimens.
 
     Parameters
     ----------
-    specimens
-        Where they have individuals already, those are what the pattern is matched with: sets joined by
-        `join_sets`.
-    pattern
+    specimens : Specimens
+        The specimens. If they have individuals already, as those of `join_sets` do, the pattern is matched with
+        these.
+    pattern : str
         Text with `{individual}` and, if you like, `{side}` and `{replicate}`: `{individual}_{side}_{replicate}`
         reads `fly12_L_2`.
 
     Returns
     -------
     Specimens
-        A ValueError names one that the pattern does not match.
+        The same specimens with what their names say.
+
+    Raises
+    ------
+    ValueError
+        If the pattern does not match a name.
 
     Examples
     --------
+    >>> import pliant
     >>> faces = pliant.morphometrics.read_specimens("photographs/")
     >>> pliant.morphometrics.name_parts(faces, "face-{individual}").individuals[:2]
     ('0000', '0001')
