@@ -4,8 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
+DOCS   := $(VENV)/.docs
 
-.PHONY: help setup demo test test-slow test-experts lint format bench experiments pictures clean
+.PHONY: help setup demo test test-slow test-experts lint format standards bench experiments pictures docs clean
 
 help:            ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,6 +23,10 @@ $(PLAIN): pyproject.toml
 
 $(READY): $(PLAIN)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 demo: $(PLAIN)   ## train a model of 200 synthetic faces and show it in demo/index.html
@@ -47,7 +52,11 @@ format: $(READY) ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)  ## run the benchmarks into benchmarks/results.md (real data from ../shared/data if it is there)
+standards: $(READY)  ## check pliant against JOSS, pyOpenSci and the Scientific Python guides
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[standards]'
+	$(BIN)/python tools/standards.py
+
+bench: $(READY)  ## run the benchmarks into docs/results/benchmarks.md (real data from ../shared/data if it is there)
 	$(BIN)/python benchmarks/report.py
 
 experiments: $(READY)  ## repeat docs/results on the images in ../shared/data, which takes hours; goes on if stopped
@@ -57,9 +66,14 @@ experiments: $(READY)  ## repeat docs/results on the images in ../shared/data, w
 	$(BIN)/pliant experiment algorithms --settings docs/results/wiberg.toml -o experiments/wiberg
 	$(BIN)/pliant experiment composition --settings docs/results/splines.toml -o experiments/splines
 
+docs: $(DOCS)    ## build the site into site/, run its gallery and check its links
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs 2 -d site/.doctrees docs site
+	$(BIN)/python docs/check_links.py site
+
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py
 	$(BIN)/python docs/draw_map.py
+	$(BIN)/python docs/draw_framework.py
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) demo experiments .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) demo experiments site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

@@ -1,4 +1,4 @@
-"""All benchmarks, one after the other, and their tables in benchmarks/results.md.
+"""All benchmarks, one after the other, and their tables in docs/results/benchmarks.md.
 
 A model of the real faces, if they are there, is trained once for those that take one. A benchmark that fails is
 reported as such, and the others go on.
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 _HERE = Path(__file__).resolve().parent
-_RESULTS = _HERE / "results.md"
+_RESULTS = _HERE.parent / "docs" / "results" / "benchmarks.md"
 _FACES = [_HERE.parents[1] / "shared" / "data" / name / "trainset" for name in ("lfpw", "helen")]
 _BENCHMARKS = ("train", "features", "kernel", "fit", "peers")
 _TAKE_MODEL = ("kernel", "fit")
@@ -91,7 +91,7 @@ def main() -> None:
                 failed.append(name)
             # After each of them: what was measured stays if a later one is interrupted.
             _RESULTS.write_text(_page(sections))
-    print(f"\nwrote benchmarks/{_RESULTS.name}")
+    print(f"\nwrote docs/results/{_RESULTS.name}")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 
@@ -200,7 +200,7 @@ def _commit() -> str:
     commit = git("rev-parse", "--short", "HEAD")
     if not commit:
         return "an unknown commit"
-    changed = git("status", "--porcelain", "--", "..", f":!{_RESULTS.name}")
+    changed = git("status", "--porcelain", "--", "..", ":!../docs/results")
     return f"commit {commit}" + (" and changes that are not committed" if changed else "")
 
 

@@ -155,7 +155,9 @@ def test_mirrored_and_completed(folder, command, tmp_path):
     lines = (incomplete / "face-0000.pts").read_text().splitlines()
     (incomplete / "face-0000.pts").write_text("\n".join([*lines[:10], "nan nan", *lines[11:]]))
     said = command("train", folder, incomplete, "-o", file, *SMALL, code=1)
-    assert "face-0000.jpg: landmarks 7 are missing; train with --missing complete" in said.err
+    assert (
+        "face-0000.jpg: landmarks 7 are missing; train with --missing complete to fill them in." in said.err
+    )
     options = ("--pairs", tmp_path / "pairs.txt", "--missing", "complete", "--no-confidence")
     command("train", folder, incomplete, "-o", file, *SMALL, *options)
     provenance = pliant.load(file).provenance
@@ -176,6 +178,7 @@ COMMANDS = (
     "inspect",
     "convert",
     "check",
+    "morphometrics",
     "studio",
     "synthetic",
     "version",

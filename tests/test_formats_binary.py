@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pliant.data.annotation import Annotation
+from pliant.data.archives import read_array
 from pliant.data.formats import format_of, formats, read_annotations, write_annotations
 
 NAN = np.nan
@@ -305,3 +306,14 @@ class TestParquet:
         (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")
         with pytest.raises(ValueError, match=r"t.parquet: this Parquet file cannot be read"):
             read_annotations(tmp_path / "t.parquet")
+
+
+def test_an_error_without_a_message_is_named(monkeypatch):
+    """Some readers raise an exception that says nothing; an empty pair of brackets would help nobody."""
+
+    def silent(file):
+        raise EOFError
+
+    monkeypatch.setattr("pliant.data.archives._array_header", silent)
+    with pytest.raises(ValueError, match=r"faces.npz: this array cannot be read \(EOFError\)"):
+        read_array(b"", "faces.npz")

@@ -37,7 +37,7 @@ _DTYPES: Mapping[str, str] = {"F32": "<f4", "F64": "<f8", "I32": "<i4"}
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model, or not a whole one; the message is a sentence that names it.
+    """Raised for a file that is not a model, or is incomplete. The message is a sentence that names it.
 
     Examples
     --------
@@ -45,8 +45,8 @@ class ModelFileError(ValueError):
     >>> try:
     ...     pliant.load("missing.pliant")
     ... except pliant.ModelFileError as error:
-    ...     print(error)
-    missing.pliant: there is no such file.
+    ...     print(str(error).split(":")[0])
+    missing.pliant
 
     """
 

@@ -59,11 +59,11 @@ EXPERTS: Mapping[str, type[LinearExpert] | type[NetworkExpert]] = {
 
 
 class ExpertLeftOut(UserWarning):
-    """A model has an expert that this build of pliant cannot use: the model fits without it.
+    """Warns that a model has an expert that this build of pliant cannot use. The model fits without it.
 
     Examples
     --------
-    Who needs the expert makes the warning an error:
+    If you need the expert, turn the warning into an error:
 
     >>> import pliant, warnings
     >>> with warnings.catch_warnings():

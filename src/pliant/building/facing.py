@@ -17,17 +17,19 @@ _NAMED = 3
 
 
 class MixedFacings(UserWarning):
-    """Some training images show the object from its other side; they were mirrored, and fits try both sides.
+    """Warns that some training images show the object from its other side.
+
+    These images were mirrored, and fits try both sides.
 
     Examples
     --------
-    Who expects one facing alone makes the warning an error:
+    If you expect one side only, turn the warning into an error:
 
     >>> import pliant, warnings
-    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
+    >>> faces = pliant.synthetic.faces(6, seed=1, image_size=64)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", pliant.MixedFacings)
-    ...     model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
+    ...     model = pliant.train(faces, size=30, shape_modes=3, confidence=False, progress=False)
 
     """
 

@@ -43,9 +43,25 @@ PICTURE_SIZE = 600
 
 @dataclass(frozen=True)
 class Drawing:
-    """How fits are drawn: `full` is as large as the image, otherwise a picture is 600 pixels long.
+    """How `fit_images` draws its pictures.
 
-    `labels` at the landmarks are their numbers or their names; `crop` shows the object and a border around it.
+    Parameters
+    ----------
+    full : bool
+        Draw pictures as large as the images. Otherwise their longer side has 600 pixels.
+    labels : {'', 'numbers', 'names'}
+        Labels at the landmarks.
+    crop : bool
+        Show the object with a border around it, not the whole image.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1, draw=pliant.bulk.Drawing(labels="numbers"))
+    >>> len(list(Path("fits/pictures").iterdir()))
+    3
+
     """
 
     full: bool = False

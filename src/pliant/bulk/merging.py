@@ -37,29 +37,54 @@ Found = Mapping[int, tuple[Source, Marker]]
 
 
 class PartsMissing(ValueError):
-    """Parts of a run are not there: a sentence says which, and what to do."""
+    """Raised by `merge_parts` if parts of a run are missing or damaged. The message says which, and what to do.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1, shard="1/3")
+    >>> try:
+    ...     pliant.bulk.merge_parts([Path("fits")], Path("fits"))
+    ... except pliant.bulk.PartsMissing as error:
+    ...     print(str(error)[:11])
+    2 of 3 part
+
+    """
 
 
 def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
-    """Make the table of a run whose parts are in one folder or several, and what is made from the table.
+    """Merge the parts of a run into one table, and write the files that are made from the table.
 
     Parameters
     ----------
-    folders
-        Those that `pliant fit` wrote to, by shards or by a cluster, in any order.
-    output
-        Where the table goes; it may be one of them. When all is there, the parts are removed.
+    folders : sequence of Path or str
+        The folders that shards or a cluster wrote to, in any order: paths, or addresses as strings.
+    output : Path or str
+        Where the table goes, a path or an address; it may be one of the folders. When the table is complete, the
+        parts are removed.
 
     Returns
     -------
     list of str
-        What a person should know, as sentences: that parts were there twice, for example.
+        Sentences for the user, for example that a part existed twice.
 
     Raises
     ------
     PartsMissing
-        If parts are missing or damaged. A damaged part no longer counts as done: whoever goes on with the run fits
+        If parts are missing or damaged. A damaged part no longer counts as done: the next run with `resume` fits
         it again.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> for shard in ("1/2", "2/2"):
+    ...     pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1, shard=shard)
+    >>> pliant.bulk.merge_parts([Path("fits")], Path("fits"))
+    []
+    >>> len(pliant.read_fits("fits")["points"])
+    3
 
     """
     plan, found, said = _gathered(folders)

@@ -18,6 +18,7 @@ from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.merge import merge
+from pliant.cli.morphometrics import morphometrics
 from pliant.cli.options import learn_flags, told
 from pliant.cli.studio import studio
 from pliant.cli.synthetic import synthetic
@@ -47,6 +48,7 @@ for command in (
     inspect,
     convert,
     check,
+    morphometrics,
     studio,
     synthetic,
     version,
@@ -55,6 +57,8 @@ for command in (
     paragraphs = (command.__doc__ or "").split("\n\n")
     app.command(
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
+        # Given, as one that is made of the help is cut off where the line ends.
+        short_help=" ".join(paragraphs[0].split()),
         cls=ManyFolders if command is experiment else None,
     )(command)
 

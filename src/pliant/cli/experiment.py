@@ -63,7 +63,8 @@ def experiment(
             "iterations, starts farther away. transfer: each test folder separately. objects: "
             "cross-validation of each training folder. newton: the sign and the share of the curvature. "
             "composition: exact or first-order, with or without a prior, affine or splines. experts: "
-            "the model alone, an expert alone, and both. all: these nine. report: draw the report of "
+            "the model alone, an expert alone, and both. defaults: the paper's settings and pliant's. all: "
+            "these ten. report: draw the report of "
             "the output folder again.",
         ),
     ],

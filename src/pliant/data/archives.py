@@ -62,7 +62,9 @@ def read_array(content: bytes, where: object) -> NDArray[Any]:
     except (
         Exception
     ) as error:  # The header is a Python literal: whatever the parser stumbles over, it is damaged.
-        raise ValueError(f"{where}: this array cannot be read ({error or type(error).__name__}).") from None
+        raise ValueError(
+            f"{where}: this array cannot be read ({str(error) or type(error).__name__})."
+        ) from None
     if dtype.hasobject:
         raise ValueError(
             f"{where}: this array cannot be read, because it holds Python objects: store names as text, "

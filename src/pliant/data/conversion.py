@@ -28,7 +28,7 @@ _EXACT = 0.01
 
 @dataclass(frozen=True)
 class Converted:
-    """An annotation as it is to be written, and the sample it comes from."""
+    """An annotation as it will be written, and the sample that it comes from."""
 
     annotation: Annotation
     sample: Sample
@@ -36,7 +36,28 @@ class Converted:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The objects that each file is to hold in a format, and a sentence for each that cannot be converted."""
+    """What a conversion will write. `plan_conversion` makes it, and `convert` carries it out.
+
+    Attributes
+    ----------
+    source : str
+        What is read.
+    format : str
+        The format to write.
+    targets : mapping of Path to sequence of Converted
+        The objects that each file will hold, each with its `annotation` and its `sample`.
+    problems : tuple of str
+        A sentence for each object that cannot be converted.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> plan = pliant.data.plan_conversion("photographs/", Path("faces.csv"))
+    >>> plan.format, len(plan.objects), plan.problems
+    ('csv', 12, ())
+
+    """
 
     source: str
     format: str
@@ -45,15 +66,33 @@ class Plan:
 
     @property
     def objects(self) -> tuple[Converted, ...]:
-        """All that is to be converted."""
+        """All objects that will be converted."""
         return tuple(one for some in self.targets.values() for one in some)
 
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """The objects that were converted, as they came back from the files that were written.
+    """What a conversion wrote.
 
-    What was lost on the way, and which files could not be written, is said in sentences.
+    Attributes
+    ----------
+    objects : tuple of Converted
+        The objects as they came back when the new files were read, each with its `annotation` and its `sample`.
+    files : tuple of Path
+        The files that were written.
+    losses : tuple of str
+        Sentences about what the format could not hold.
+    problems : tuple of str
+        A sentence for each file that could not be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> done = pliant.data.convert(pliant.data.plan_conversion("photographs/", Path("faces.csv")))
+    >>> len(done.objects), len(done.files), done.problems
+    (12, 1, ())
+
     """
 
     objects: tuple[Converted, ...]
@@ -72,12 +111,44 @@ def plan_conversion(
     names: str = "",
     force: bool = False,
 ) -> Plan:
-    """What is to be read from `source`, and written to a file, or to a folder with a file for each image.
+    """Plan the conversion of landmarks to another format. Nothing is written yet.
 
-    Formats are those of the content and of the ending unless they are given; a folder gets `pts`. `images` is the
-    folder of the images, if it is not the landmarks'. Where `names` of landmarks differ between files, `usual`
-    gives all the names of most, `keep` leaves them, and names with commas between them are given to all. Files
-    that are there already are refused without `force`, and those that are read in any case.
+    Parameters
+    ----------
+    source : str
+        What to read: a folder, a landmark file, or an address.
+    output : Path
+        The file to write, or a folder that gets one file for each image.
+    from_format : str
+        The format to read; by default the content decides.
+    to_format : str
+        The format to write; by default the ending of the file decides, and folders get `pts`.
+    images : Path, str or None
+        The folder of the images, if it is not that of the landmarks.
+    names : str
+        What to do if the names of landmarks differ between files: `"usual"` uses the most frequent names, `"keep"`
+        leaves them, and names separated by commas are given to all.
+    force : bool
+        Replace existing files. Files that are read are never replaced.
+
+    Returns
+    -------
+    Plan
+        What `convert` will write.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be converted, a format is unknown, or a file exists already.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> plan = pliant.data.plan_conversion("labels.xml", Path("faces.tps"))
+    >>> plan.format, len(plan.objects)
+    ('tps', 12)
+
     """
     to_format = to_format or (format_for_ending(output) if output.suffix and not output.is_dir() else "pts")
     module, convention = find_format(to_format)
@@ -97,7 +168,33 @@ def plan_conversion(
 
 
 def convert(plan: Plan) -> Conversion:
-    """Write the files of a plan. One that cannot be written does not stop the others, and is a problem."""
+    """Carry out a conversion, read the new files again, and compare.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to write, from `plan_conversion`.
+
+    Returns
+    -------
+    Conversion
+        The objects and files that were written, and what was lost. A file that cannot be written is a problem, and
+        does not stop the others.
+
+    Raises
+    ------
+    ValueError
+        If no file could be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> done = pliant.data.convert(pliant.data.plan_conversion("labels.xml", Path("faces.tps")))
+    >>> [str(file) for file in done.files]
+    ['faces.tps']
+
+    """
     objects: list[Converted] = []
     files: list[Path] = []
     losses: list[str] = []
@@ -324,6 +421,10 @@ def _lost(before: Annotation, after: Annotation) -> list[str]:
         losses.append("the box")
     if before.group and not after.group:
         losses.append("the group")
+    if before.spacing is not None and after.spacing is None:
+        losses.append("the length of a pixel (SCALE)")
+    if before.curves and before.curves != after.curves:
+        losses.append("which landmarks are points of curves")
     if before.points.shape != after.points.shape:
         return [*losses, f"landmarks (wrote {len(before.points)}, read back {len(after.points)})"]
     if np.any(np.isnan(before.points) != np.isnan(after.points)):

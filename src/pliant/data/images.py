@@ -34,26 +34,42 @@ EXTENSIONS = (
 
 
 class ImageError(ValueError):
-    """An image that cannot be used; the message is a sentence that names it."""
+    """Raised for an image that cannot be used. The message is a sentence that names it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> try:
+    ...     pliant.read_image("manifest.csv")
+    ... except pliant.data.ImageError as error:
+    ...     print(str(error).split(":")[0])
+    manifest.csv
+
+    """
 
 
 def read_image(path: Source) -> Image:
-    """The image at a path or address, grey or RGB, and upright.
+    """Read an image, grey or RGB, and upright.
 
-    A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB; transparent pixels
-    are laid on white. Images of more than 8 bits become float32; what is black and white is found in the image
-    (`docs/reference/data.md`), or is what the window of a DICOM file says.
+    A rotation noted in EXIF is applied. Palette, CMYK and other colour spaces become RGB; transparent pixels are
+    laid on white. Images with more than 8 bits become float32. Black and white are then found in the image
+    (`docs/reference/data.md`), or given by the window of a DICOM file.
 
     Parameters
     ----------
-    path
-        A file of any format that Pillow knows, or DICOM; an address (`s3://`, `zip://inner::archive.zip`) is a
+    path : Path or str
+        A file of any format that Pillow knows, or DICOM. An address (`s3://`, `zip://inner::archive.zip`) is a
         string.
 
     Returns
     -------
-    image
-        `(h, w)` or `(h, w, 3)`: 8-bit, or float32 with black at 0 and white at 1.
+    array, shape (h, w) or (h, w, 3)
+        8-bit values, or float32 with black at 0 and white at 1.
+
+    Raises
+    ------
+    pliant.data.ImageError
+        If the image cannot be read.
 
     Examples
     --------

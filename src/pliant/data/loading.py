@@ -43,26 +43,32 @@ from pliant.files import real_path, require_plain
 def load_dataset(
     *sources: Source | Sequence[Source], images: Source | None = None, format: str = ""
 ) -> Dataset:
-    """The samples of one or several sources, which may be of different kinds.
+    """Load annotated images from one or several sources, which may be of different kinds.
 
-    Images are not read here. An image without landmarks is a sample without points.
+    Images are read later, when you ask for them. An image without landmarks becomes a sample without points.
 
     Parameters
     ----------
-    *sources
+    *sources : str, Path or sequence of them
         A folder of images with landmark files beside them (`face.jpg`, `face.pts`; for several objects in an
         image, `face.1.pts`, `face.2.pts`) or with one annotation file for all; an annotation file of any format; a
-        manifest (CSV or Parquet with the columns image, and if you like landmarks, group, split, left, top, right,
-        bottom); or a pattern (`faces/*.jpg`). Each may be an address (`s3://`, `gs://`, `zip://inner::archive.zip`).
-    images
-        The folder of the images that an annotation file names, if it is not the file's own.
-    format
-        The format of landmark files where their content is not to decide (`pts:0-based`).
+        manifest (CSV or Parquet with the column image and, if you like, landmarks, group, split, left, top, right,
+        bottom); or a pattern (`faces/*.jpg`). Each may be an address (`s3://`, `gs://`,
+        `zip://inner::archive.zip`).
+    images : str, Path or None
+        The folder of the images that an annotation file names; by default that of the file.
+    format : str
+        The format of landmark files, such as `"pts:0-based"`; by default their content decides.
 
     Returns
     -------
     Dataset
         The samples of all sources, in their order.
+
+    Raises
+    ------
+    ValueError
+        If a source does not exist or cannot be understood.
 
     Examples
     --------

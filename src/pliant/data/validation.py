@@ -39,7 +39,9 @@ _SMALLEST = 4.0
 
 
 class InvalidDataset(ValueError):
-    """Raised with the problems of a data set, ten of a kind at the most; `problems` has all, one by one.
+    """Raised if samples of a data set cannot be used. The message lists up to ten problems of a kind.
+
+    `problems` has all of them, a sentence each.
 
     Examples
     --------
@@ -50,8 +52,8 @@ class InvalidDataset(ValueError):
     >>> try:
     ...     pliant.train(faces, progress=False)
     ... except pliant.InvalidDataset as error:
-    ...     print(len(error.problems), error.problems[0])
-    3 ...face-0000.jpg: there is no landmark file beside this image.
+    ...     print(len(error.problems), error.problems[0].split(":")[0].split("/")[-1])
+    3 face-0000.jpg
 
     """
 
@@ -73,11 +75,37 @@ class SamplesLeftOut(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validated(Concise):
-    """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
+    """The usable samples of a data set, and the problems of the others.
 
-    Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
-    of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them;
-    `left_out` samples cannot be used. `mirrored` samples faced another way than the rest, and were turned round.
+    Attributes
+    ----------
+    dataset : Dataset
+        The k usable samples.
+    points : ndarray, shape (k, v, 2)
+        Their landmarks; nan where one is missing.
+    sizes : tuple of (int, int), length k
+        Width and height of their images.
+    colour : bool
+        Whether any image has colours.
+    problems : tuple of str
+        A sentence for each problem of the other samples.
+    deep : int
+        How many images have more than 8 bits.
+    names : tuple of str
+        The names of the landmarks, if all samples agree on them.
+    left_out : int
+        How many samples cannot be used.
+    mirrored : int
+        How many samples faced another way than the rest and were turned round.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/", "new/")
+    >>> valid = pliant.data.check_dataset(faces, jobs=1, progress=False).valid
+    >>> valid.points.shape, valid.left_out
+    ((12, 68, 2), 3)
+
     """
 
     dataset: Dataset
@@ -264,10 +292,8 @@ def _problem_of_points(
         return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
-        return (
-            f"landmarks {numbered(np.flatnonzero(missing))} are missing; train with missing=complete "
-            "(missing='complete') to fill them in."
-        )
+        listed = numbered(np.flatnonzero(missing))
+        return f"landmarks {listed} are missing; train with missing=complete to fill them in."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
         return (

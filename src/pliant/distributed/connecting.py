@@ -27,21 +27,22 @@ _VERSIONS = (
 
 @contextmanager
 def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew]:
-    """The workers of a Dask cluster, to be given as `jobs`.
+    """Connect to the workers of a Dask cluster. Give the result as `jobs`.
 
     Parameters
     ----------
-    where
+    where : str, Path, dask.distributed.Client or cluster
         The address of a scheduler (`tcp://host:8786`, `tls://host:8786`), `local:N` for N processes on this
-        machine, the Path of a scheduler file, a `dask.distributed.Client`, or a cluster that Dask starts, such as
+        machine, the Path of a scheduler file, a client, or a cluster that Dask starts, such as
         `dask_jobqueue.SLURMCluster`.
-    patience
+    patience : float
         Seconds to wait for the scheduler, and for workers while there are none.
 
     Yields
     ------
     Crew
-        It is closed with what was started for it; a client or cluster that was given stays.
+        The workers. At the end, everything that was started for them is closed; a client or cluster that you gave
+        stays open.
 
     Raises
     ------

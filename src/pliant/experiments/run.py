@@ -12,8 +12,6 @@ import numpy as np
 
 from pliant.arrays import Float64, Image, Int32
 from pliant.batch import BLOCK, fit_all
-from pliant.building.build import checked_samples
-from pliant.building.build import model_of as model_of_samples
 from pliant.crew import Crew, Threads
 from pliant.data.dataset import Dataset
 from pliant.data.loading import load_dataset, short_name
@@ -32,7 +30,7 @@ from pliant.settings import Training
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed, random_start
 from pliant.table import cells_of
-from pliant.tuning.experts import kinds_to_try, teach
+from pliant.training import train
 
 Result = TypeVar("Result")
 
@@ -240,12 +238,8 @@ def train_models(lessons: Iterable[tuple[Trial, Dataset]], *, threads: int) -> I
 
 
 def train_model(trial: Trial, samples: Dataset, jobs: int | None) -> Model:
-    """The model of a trial, with an expert if its settings ask for one by name."""
-    valid = checked_samples(samples, trial.training, jobs=jobs, progress=False)
-    model = model_of_samples(valid, trial.training, jobs=jobs, progress=False)
-    kinds = kinds_to_try(trial.training, len(valid.dataset))
-    taught = teach(model, valid.dataset, trial.training, kinds, jobs=jobs, progress=False)
-    return model if taught is None else taught.model
+    """The model of a trial."""
+    return train(samples, trial.training, jobs=jobs, progress=False)
 
 
 def _train_one(trial: Trial, samples: Dataset, *, threads: int) -> Model:

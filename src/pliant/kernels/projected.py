@@ -40,7 +40,7 @@ class ProjectedKernel:
         return replace(
             system,
             projected_model=np.broadcast_to(self.projected_model, (len(images), *self.projected_model.shape)),
-            projected_residual=self.w0 * moments,
+            projected_residual=self.w0 * moments,  # eq. 59
         )
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:

@@ -13,7 +13,30 @@ _FLAT = 1e-5
 
 
 def delaunay(points: Floats) -> Int32:
-    """Delaunay triangles `(t, 3)` of points `(v, 2)`, without slivers on the hull."""
+    """Triangulate points after Delaunay, without slivers on the hull.
+
+    Parameters
+    ----------
+    points : array, shape (v, 2)
+        The points.
+
+    Returns
+    -------
+    ndarray of int, shape (t, 3)
+        The numbers of each triangle's corners. All triangles turn the same way.
+
+    Raises
+    ------
+    ValueError
+        If the points lie on one line, or some coincide.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> pliant.motion.delaunay(np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 3.0]])).shape
+    (2, 3)
+
+    """
     from scipy.spatial import Delaunay, QhullError
 
     try:

@@ -15,26 +15,33 @@ _NORMAL_95 = 1.96
 
 
 def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, style: Style = STYLE) -> Figure:
-    """How often something happened where it was given a probability, in bins of equal width.
+    """Draw how often an event happened against the probability that it was given, in bins of equal width.
 
-    Bars are 95 % intervals (Wilson's) of the share; below is how many there are in each bin. The title has the
-    mean squared error (Brier's score) and the mean distance from the diagonal.
+    Bars are 95 % intervals (Wilson's) of the share. The lower plot counts the events in each bin. The title gives
+    the mean squared error (Brier's score) and the mean distance from the diagonal.
 
     Parameters
     ----------
-    probabilities
-        From 0 to 1, `(k,)`.
-    happened
-        Whether it did, `(k,)`.
-    bins
-        How many there are.
-    style
+    probabilities : array, shape (k,)
+        From 0 to 1.
+    happened : array of bool, shape (k,)
+        Whether each event happened.
+    bins : int
+        The number of bins.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> probabilities = np.linspace(0, 1, 50)
+    >>> happened = np.random.default_rng(0).random(50) < probabilities
+    >>> figure = pliant.plots.plot_reliability(probabilities, happened, bins=5)
 
     """
     chance, truth = _pairs(probabilities, happened)
@@ -89,21 +96,27 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
 
 
 def plot_roc(scores: Floats | Mapping[str, Floats], happened: Floats, style: Style = STYLE) -> Figure:
-    """Share of what happened that a threshold finds, against the share of the rest that it takes along.
+    """Draw the share of events that a threshold finds against the share of other cases that it finds too.
 
     Parameters
     ----------
-    scores
-        `(k,)`: higher ones should mean that it happened. Several scores of the same events may be given by name.
-    happened
-        Whether it did, `(k,)`.
-    style
+    scores : array, shape (k,), or mapping of str to array, shape (k,)
+        Higher scores should mean that the event happened. Give several scores of the same events by name.
+    happened : array of bool, shape (k,)
+        Whether each event happened.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> scores = np.linspace(0, 1, 50)
+    >>> figure = pliant.plots.plot_roc({"confidence": scores}, scores > 0.4)
 
     """
     named = scores if isinstance(scores, Mapping) else {"": scores}

@@ -27,29 +27,35 @@ def plot_intervals(
     limit: float | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """A value with its 95 % interval for each label, from the top down.
+    """Draw a value with its 95 % interval for each label, from the top down.
 
     Parameters
     ----------
-    values
-        The value and the ends of its interval, (value, low, high), by label.
-    x
-        What the value is called.
-    reference
-        Other values of some labels, drawn as diamonds; those of labels that are not drawn are left out.
-    reference_name
-        What these are called.
-    groups
-        Labels that belong together; there is a space between groups.
-    limit
-        What lies beyond it or is not finite is an arrow at the edge, with the number beside it.
-    style
+    values : mapping of str to (float, float, float)
+        The value and the two ends of its interval, (value, low, high), by label.
+    x : str
+        The name of the value.
+    reference : mapping of str to float, or None
+        Other values of some labels, drawn as diamonds. Labels that are not in `values` are left out.
+    reference_name : str
+        The name of these values.
+    groups : sequence of sequence of str, or None
+        Labels that belong together. There is a space between groups.
+    limit : float or None
+        A value that is beyond the limit or not finite is drawn as an arrow at the edge, with the number beside it.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> values = {"po-asy-gn": (0.82, 0.78, 0.86), "po-inv-gn": (0.74, 0.69, 0.78)}
+    >>> figure = pliant.plots.plot_intervals(values, x="share below 0.03", reference={"po-inv-gn": 0.7})
 
     """
     groups = groups or [list(values)]

@@ -10,23 +10,30 @@ from pliant.tuning import choice
 
 
 def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -> str:
-    """A page about what a model has learned, and from what.
+    """Make a page about a model: what it has learned, and from which images.
 
     Parameters
     ----------
-    model
-        What the page is about.
-    title
-        What stands above.
-    modes
-        Most modes of shape and of texture that are drawn.
-    style
+    model : Model
+        The model.
+    title : str
+        The title of the page.
+    modes : int
+        The largest number of modes of shape and of texture to draw.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
     str
         The content of an HTML file.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> html = pliant.report.model_page(pliant.load("faces.pliant"), "Faces", modes=1)
+    >>> html.startswith("<!doctype html>")
+    True
 
     """
     levels = [

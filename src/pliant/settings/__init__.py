@@ -68,23 +68,23 @@ _PROBABILITY = number(0, 1, what="a probability from 0 to 1")
 
 @dataclass(frozen=True)
 class Training(Settings):
-    """What a model is trained with; `train` takes it, and the model's file keeps it.
+    """How to train a model. `train` takes these settings, and the model keeps them.
 
-    Of `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations`, the values are those of the
-    levels from coarse to fine; one value alone is for all levels. Modes are a count (12), a share of the variance
-    (0.75) or "all". What is empty or None is chosen by `train`, and the model's settings have what was chosen.
+    `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations` have one value for each level, from
+    coarse to fine; a single value is for all levels. Modes are a count (12), a share of the variance (0.75) or
+    "all". `train` chooses what is empty or None, and the model's settings have what it chose.
 
     Examples
     --------
     >>> import pliant
     >>> settings = pliant.Training(size=100, shape_modes=(3, 0.95))
-    >>> settings.changed(features="igo").shape_modes
-    (3, 0.95)
+    >>> settings.changed(features="igo").shape_modes, settings.levels
+    ((3, 0.95), 2)
     >>> pliant.Training(size=3)
     Traceback (most recent call last):
-    ValueError: size=3: it must be a number of pixels from 8 to 2000.
+    ValueError: size=3: ...
 
-    Settings are written to a file, and read back.
+    Settings can be written to a file and read back:
 
     >>> settings.save("settings.toml")
     >>> pliant.Training.load("settings.toml") == settings
@@ -256,18 +256,37 @@ class Training(Settings):
 
     @property
     def levels(self) -> int:
-        """How many levels are asked for; 0 if that is left open."""
+        """The number of levels that these settings ask for; 0 if they leave it open."""
         given = [len(getattr(self, name)) for name in PER_LEVEL]
         return given[0] or max((count for count in given if count > 1), default=0)
 
     def per_level(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """One value for each level."""
+        """Return one value for each level.
+
+        Parameters
+        ----------
+        values : sequence
+            One value for all levels, or one for each.
+
+        Returns
+        -------
+        tuple
+            As many values as there are levels.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> settings = pliant.Training(scales=(0.5, 1.0), features=("dsift",))
+        >>> settings.levels, settings.per_level(settings.features)
+        (2, ('dsift', 'dsift'))
+
+        """
         return tuple(values) * (1 if len(values) == self.levels else self.levels)
 
 
 @dataclass(frozen=True)
 class Stopping(Settings):
-    """When to stop, beside the number of iterations; a part of `Fitting`.
+    """When a fit stops before it has used all iterations; a part of `Fitting`.
 
     Examples
     --------
@@ -296,7 +315,7 @@ class Stopping(Settings):
 
 @dataclass(frozen=True)
 class Starting(Settings):
-    """Where fits begin in images that nobody has annotated; `find_starts` takes it.
+    """Where fits begin in images without annotations. `find_starts` takes these settings.
 
     Examples
     --------
@@ -337,7 +356,7 @@ class Starting(Settings):
 
 @dataclass(frozen=True)
 class Fitting(Starting):
-    """How images are fitted; `fit` and `evaluate` take it.
+    """How to fit images. `fit` and `evaluate` take these settings.
 
     Examples
     --------
@@ -404,7 +423,33 @@ class Fitting(Starting):
     device: str = setting("cpu", choice(*DEVICES), "Implementation: cpu, or reference (slow, for checks).")
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
-        """With what a model of so many levels was trained to be fitted with, where nothing else is said."""
+        """Fill in what these settings leave open with the settings that a model was trained with.
+
+        Parameters
+        ----------
+        trained : Training
+            The settings of the model, `model.settings`.
+        levels : int
+            How many levels the model has.
+
+        Returns
+        -------
+        Fitting
+            Settings with an algorithm, iterations for each level, and a number of hypotheses.
+
+        Raises
+        ------
+        ValueError
+            If `iterations` has neither one number nor one for each level.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> pliant.Fitting(iterations=8).suited_to(model.settings, levels=2).iterations
+        (8, 8)
+
+        """
         own = trained.iterations if len(trained.iterations) in (1, levels) else ()
         counts = self.iterations or own or ((24, 16) if levels == 2 else (20,))
         if len(counts) not in (1, levels):
@@ -422,7 +467,7 @@ class Fitting(Starting):
 
 @dataclass(frozen=True)
 class Evaluating(Settings):
-    """What fits are judged from; `evaluate` takes it beside the settings of the fits.
+    """Where fits begin and which landmarks count in an evaluation. `evaluate` takes these settings.
 
     Examples
     --------
@@ -454,7 +499,7 @@ class Evaluating(Settings):
 
 @dataclass(frozen=True)
 class Tracking(Starting):
-    """How objects are followed through a video; `track` takes it.
+    """How to follow objects through a video. `track` takes these settings.
 
     Examples
     --------

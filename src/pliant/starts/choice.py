@@ -69,27 +69,29 @@ class Chain:
 
 
 def find_starts(model: Model, settings: Starting | str | None = None, **changes: Any) -> FindStarts:
-    """A function that finds the starts in an image.
+    """Return a function that finds the starts in an image.
+
+    The function gives starts for one object. `fit` without starts finds all objects, and tries several ways.
 
     Parameters
     ----------
-    model
-        What to look for. `auto` is the detector that it learned about, else the placement in its training images if
-        that is much the same in all, else a scan.
-    settings
-        How to look, `Starting()` if not given; a text is a way to start. Of the `tries`, the first is the most
-        likely start, and the others are drawn about it by the learned spread, from `seed`; a scan gives its best
-        finds. docs/explanation/starts.md has what more and fewer are worth. `detector` is the one that the model
-        was trained with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the
-        largest. A function gives starts for one object; `fit` finds all, and tries several ways, if it
-        is given none.
+    model : Model
+        What to look for. `auto` uses the detector that the model learned about, else the placement in its training
+        images if that is much the same in all, else a scan.
+    settings : Starting, str or None
+        How to look; `Starting()` by default, and a string is a way to start. The first of the `tries` is the most
+        likely start; the others are drawn around it with the learned spread, from `seed`. A scan gives its best
+        finds. `docs/explanation/starts.md` measures what more and fewer tries are worth. If the model was trained
+        with a detector that has no name, give the same one as `detector`. Its first box is used; that of Haar's is
+        the largest.
     **changes
         Settings by their names, in place of those in `settings`.
 
     Returns
     -------
-    function
-        From an image to starts `(k, v, 2)`, or to one box `(4,)`; a ValueError says why there is none.
+    callable
+        From an image, `(h, w)` or `(h, w, 3)`, to starts `(k, v, 2)` or one box `(4,)`. It raises a ValueError
+        that says why there is no start.
 
     Examples
     --------

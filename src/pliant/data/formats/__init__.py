@@ -76,23 +76,28 @@ def endings_beside_images() -> tuple[str, ...]:
 def read_annotations(
     path: Path | str, format: str = "", images: Path | str | None = None
 ) -> list[Annotation]:
-    """All annotations in a file of any known format.
+    """Read all annotations in a file of any known format.
 
     Parameters
     ----------
-    path
-        The file. Its content says what format it has.
-    format
-        The name of a format (`tps`, or `tps:height-1` for a variant) where the content is not to decide.
-    images
-        The folder of the images that the file names, if it is not the file's own. It is looked at where a format
-        counts in shares of an image, or from its lower edge.
+    path : Path or str
+        The file.
+    format : str
+        The name of a format (`tps`, or `tps:height-1` for a variant); by default the content decides.
+    images : Path, str or None
+        The folder of the images that the file names; by default that of the file. It is needed if a format counts
+        in shares of an image, or from its lower edge.
 
     Returns
     -------
     list of Annotation
         One for each object, with the name of its `image` and its `points (v, 2)`: x and y, 0-based, pixel centres
-        at integers, whatever the file has; nan where a landmark is missing.
+        at integers, whatever the file uses; nan where a landmark is missing.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read. The message names the line or the entry.
 
     Examples
     --------
@@ -162,21 +167,21 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:
-    """Write annotations in the format that is named, or else the one that the file's ending stands for.
+    """Write annotations to a file.
 
     Parameters
     ----------
-    path
+    path : Path or str
         The file to write.
-    annotations
-        One for each object, as `read_annotations` and `Sample.annotation` give them.
-    format
-        The name of a format; the ending decides if it is not given (`.xml` is dlib's).
+    annotations : sequence of Annotation
+        One for each object, as `read_annotations` and `Sample.annotation` return them.
+    format : str
+        The name of a format; by default the ending of the file decides (`.xml` is dlib's).
 
-    Returns
-    -------
-    None
-        A ValueError says what the format cannot hold.
+    Raises
+    ------
+    ValueError
+        If the format cannot hold the annotations. The message says what it cannot hold.
 
     Examples
     --------
@@ -199,19 +204,24 @@ def write_annotations(path: Path | str, annotations: Sequence[Annotation], forma
 
 
 def read_landmarks(path: Path | str, format: str = "") -> Float64:
-    """The landmarks in a file that has those of one object.
+    """Read the landmarks of one object from a file.
 
     Parameters
     ----------
-    path
-        The file. Its content says what format it has.
-    format
-        The name of a format, as in `read_annotations`, where the content is not to decide.
+    path : Path or str
+        The file. It must hold one object.
+    format : str
+        The name of a format, as in `read_annotations`; by default the content decides.
 
     Returns
     -------
-    points
-        `(v, 2)`: x and y, 0-based, pixel centres at integers, whatever the file has; nan where one is missing.
+    ndarray, shape (v, 2)
+        x and y, 0-based, pixel centres at integers, whatever the file uses; nan where a landmark is missing.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or holds several objects.
 
     Examples
     --------
@@ -230,25 +240,25 @@ def read_landmarks(path: Path | str, format: str = "") -> Float64:
 
 
 def write_landmarks(path: Path | str, points: Floats, format: str = "") -> None:
-    """Write the landmarks of one object in the format that is named, or that the ending stands for.
+    """Write the landmarks of one object to a file.
 
     Parameters
     ----------
-    path
+    path : Path or str
         The file to write.
-    points
-        `(v, 2)`: x and y, 0-based, pixel centres at integers; nan where one is missing.
-    format
-        The name of a format; the ending decides if it is not given.
+    points : array, shape (v, 2)
+        x and y, 0-based, pixel centres at integers; nan where a landmark is missing.
+    format : str
+        The name of a format; by default the ending of the file decides.
 
-    Returns
-    -------
-    None
-        A ValueError says what the format cannot hold.
+    Raises
+    ------
+    ValueError
+        If the format cannot hold the landmarks. The message says what it cannot hold.
 
     Examples
     --------
-    >>> import pliant
+    >>> import numpy as np, pliant
     >>> pliant.write_landmarks("square.pts", np.array([[0, 0], [9, 0], [9, 9], [0, 9]]))
     >>> pliant.read_landmarks("square.pts")[2]
     array([9., 9.])

@@ -46,7 +46,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             annotation for frame in labels.labeled_frames for annotation in _in_frame(path, frame, convention)
         ]
     except Exception as error:  # sleap-io, HDF5 and JSON in it stumble over damage in many ways.
-        raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
+        raise ValueError(
+            f"{path}: this file cannot be read ({str(error) or type(error).__name__})."
+        ) from None
     if not annotations:
         raise ValueError(f"{path}: this file has no instances placed by a person; predictions are not read.")
     return annotations
@@ -94,7 +96,9 @@ def _refuse_bomb(path: Path) -> None:
         with h5py.File(path, "r") as file:
             file.visititems(count)
     except Exception as error:  # As above.
-        raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
+        raise ValueError(
+            f"{path}: this file cannot be read ({str(error) or type(error).__name__})."
+        ) from None
     refuse_bomb(path, path.stat().st_size, sum(sizes))
 
 

@@ -1,0 +1,89 @@
+"""How Sphinx builds the site: `make docs` writes it to site/."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from docutils import nodes
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.application import Sphinx
+from sphinx.writers.html5 import HTML5Translator
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
+
+from pliant.version import __version__
+
+project = "pliant"
+author = "the pliant developers"
+copyright = "the pliant developers, Apache-2.0"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
+]
+# The gallery is written from its sources in gallery/ to examples/, where Sphinx finds its pages.
+exclude_patterns = ["gallery"]
+
+myst_enable_extensions = ["dollarmath", "deflist"]
+myst_heading_anchors = 4
+
+autosummary_generate = True
+autodoc_typehints = "none"  # the docstrings have them, with the shapes of arrays
+autodoc_member_order = "groupwise"
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "filename_pattern": "/plot_",
+    "subsection_order": ["gallery/faces", "gallery/medicine", "gallery/biology", "gallery/video"],
+    "within_subsection_order": "gallery_figures.Order",
+    "image_scrapers": ("gallery_figures.scrape",),
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "write_computation_times": False,
+    "thumbnail_size": (400, 280),
+}
+
+html_theme = "furo"
+html_title = "pliant"
+html_static_path = ["site"]
+html_css_files = ["style.css"]
+html_copy_source = False
+html_show_sphinx = False
+# Pages load nothing from elsewhere: formulas are MathML, which browsers draw themselves.
+html_math_renderer = "mathml"
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def _formula(translator: HTML5Translator, node: nodes.math) -> None:
+    translator.body.append(tex2mathml(node.astext()))
+    raise nodes.SkipNode
+
+
+def _displayed(translator: HTML5Translator, node: nodes.math_block) -> None:
+    mathml = tex2mathml(node.astext(), as_block=True)
+    label = f' id="{node["ids"][0]}"' if node["ids"] else ""
+    translator.body.append(f'<div class="formula"{label}>{mathml}</div>')
+    raise nodes.SkipNode
+
+
+def setup(app: Sphinx) -> None:
+    """Have formulas written as MathML."""
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None)
+    )
