@@ -112,7 +112,7 @@ class TestReading:
         assert_allclose(specimens_of(pliant.load_dataset(tmp_path / "wings.csv")).points, theirs.points)
         assert theirs.length_unit == "px"
         assert theirs.notes == (
-            "No image has a scale, so that centroid sizes are in pixels: scale=NUMBER says how long a pixel is.",
+            "No image has a scale, so centroid sizes are in pixels: give the length of a pixel with scale=NUMBER.",
         )
 
     def test_scales_that_files_lack(self, tmp_path):
@@ -136,7 +136,7 @@ class TestReading:
         (tmp_path / "scales.csv").write_text(text)
         with pytest.raises(ValueError, match=sentence):
             read_specimens(wings, scale=tmp_path / "scales.csv")
-        with pytest.raises(ValueError, match="neither a number nor a CSV"):
+        with pytest.raises(ValueError, match="neither a number nor a readable CSV"):
             read_specimens(wings, scale="none.csv")
         with pytest.raises(ValueError, match="scale=-1"):
             read_specimens(wings, scale=-1)
@@ -165,7 +165,7 @@ class TestReading:
 
     def test_unequal_landmarks(self, tmp_path, wings):
         wings.write_text(wings.read_text() + "LM=3\n1 2\n3 4\n5 6\nIMAGE=odd.jpg\n")
-        with pytest.raises(ValueError, match="odd.jpg: has 3 landmarks, where most have 8"):
+        with pytest.raises(ValueError, match="odd.jpg: has 3 landmarks, but most have 8"):
             read_specimens(wings)
 
     def test_missing_landmarks(self, wings):
@@ -245,7 +245,7 @@ class TestReplicates:
         assert both.individuals == ("wing0", "wing1", "wing2", "wing3", "wing4") * 2
         assert both.replicates == ("1",) * 5 + ("2",) * 5
         assert_allclose(both.points[6], shapes_of(seed=1)[::-1][1], atol=1e-6)
-        assert "2 specimens left out, because they are not in all sets" in both.notes[-1]
+        assert "2 specimens left out: not in all sets" in both.notes[-1]
         with pytest.raises(ValueError, match="no specimen in common"):
             join_sets([both.only(np.arange(10) < 2), replace(read_specimens(wings), names=tuple("abcdef"))])
 
@@ -269,9 +269,9 @@ class TestReplicates:
         ("pattern", "sentence"),
         [
             ("{individual}-{replicate}", "wing0: the pattern"),
-            ("{side}", "a pattern has {individual} once"),
-            ("{individual}{who}", "a pattern has {individual} once"),
-            ("w{individual}ng{side}", "there must be two sides, and there are 6"),
+            ("{side}", "a pattern needs {individual} once"),
+            ("{individual}{who}", "a pattern needs {individual} once"),
+            ("w{individual}ng{side}", "there must be two sides, but there are 6"),
         ],
     )
     def test_patterns_that_cannot_be(self, wings, pattern, sentence):
@@ -329,9 +329,7 @@ class TestCommand:
 
     def test_curves_that_do_not_slide_are_pointed_out(self, wings, tmp_path, command):
         said = command("morphometrics", wings, "-o", tmp_path / "out", "--unit", "mm")
-        assert (
-            said.err == "Points of curves were taken as fixed landmarks: --sliders curves lets them slide.\n"
-        )
+        assert said.err == "Points of curves are used as fixed landmarks: --sliders curves lets them slide.\n"
 
     def test_json(self, wings, tmp_path, command):
         facts = json.loads(
@@ -344,16 +342,16 @@ class TestCommand:
     def test_nothing_is_replaced_unasked(self, wings, tmp_path, command):
         command("morphometrics", wings, "-o", tmp_path / "out", "--sliders", "curves")
         said = command("morphometrics", wings, "-o", tmp_path / "out", code=1)
-        assert "coordinates.csv is there already: --force replaces it" in said.err
+        assert "coordinates.csv already exists: --force replaces it" in said.err
         command("morphometrics", wings, "-o", tmp_path / "out", "--force")
         assert not (tmp_path / "out" / "sliders.csv").exists()
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            (("--sliders", "none.csv"), "there is no such file of sliders"),
+            (("--sliders", "none.csv"), "there is no such sliders file"),
             (("--scale", "0"), "the length of a pixel must be above 0"),
-            (("--names", "x{individual}"), "wing0: the pattern x{individual} for --names PATTERN"),
+            (("--names", "x{individual}"), "wing0: the pattern x{individual} of --names PATTERN"),
         ],
     )
     def test_mistakes_are_sentences(self, wings, tmp_path, command, words, sentence):
@@ -366,7 +364,7 @@ class TestCommand:
         said = command(
             "morphometrics", tmp_path / "a.tps", "-o", tmp_path / "out", "--sliders", "curves", code=1
         )
-        assert "--sliders curves: no TPS file with the same CURVES" in said.err
+        assert "--sliders curves: no TPS file has the same CURVES" in said.err
 
 
 class TestForR:
@@ -389,7 +387,7 @@ class TestForR:
         odd = replace(found, points=found.points - (30, 0), names=("chain 1", *found.names[1:]))
         notes = write_tps(tmp_path / "out.tps", odd)
         assert "geomorph may misread the name chain 1" in notes[0]
-        assert "6 specimens with landmarks outside of the image, such as chain 1" in notes[1]
+        assert "6 specimens with landmarks outside the image, such as chain 1" in notes[1]
         back = read_specimens(tmp_path / "out.tps")
         assert_allclose(superimpose(back.points).distances, superimpose(found.points).distances, atol=1e-6)
 

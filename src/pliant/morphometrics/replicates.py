@@ -56,7 +56,7 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
     notes = [note for one in sets for note in one.notes]
     alone = sum(len(one) for one in sets) - len(sets) * len(common)
     if alone:
-        notes.append(f"{counted(alone)} left out, because they are not in all sets of annotations.")
+        notes.append(f"{counted(alone)} left out: not in all sets of annotations.")
     parts = []
     for number, (one, pairs) in enumerate(zip(sets, matched, strict=True), start=1):
         where = {name: place for place, name in enumerate(one.names)}
@@ -114,8 +114,8 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
     unknown = [field for field in fields if field not in _FIELDS]
     if unknown or "individual" not in fields or len(set(fields)) < len(fields):
         raise ValueError(
-            f"names={pattern}: a pattern has {{individual}} once, and if need be {{side}} and {{replicate}}, such "
-            "as {individual}_{replicate}."
+            f"names={pattern}: a pattern needs {{individual}} once, and may have {{side}} and {{replicate}}, "
+            "such as {individual}_{replicate}."
         )
     expression = re.escape(pattern)
     for field in fields:
@@ -126,7 +126,7 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
     for name in specimens.individuals or specimens.names:
         match = re.fullmatch(expression, name)
         if match is None:
-            raise ValueError(f"{name}: the pattern {pattern} for names=PATTERN does not match this specimen.")
+            raise ValueError(f"{name}: the pattern {pattern} of names=PATTERN does not match this specimen.")
         for field in fields:
             found[field].append(match[field])
     named = replace(specimens, individuals=tuple(found["individual"]))
@@ -134,13 +134,15 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
         sides = sorted(set(found["side"]))
         if len(sides) != 2:
             raise ValueError(
-                f"names={pattern}: there must be two sides, and there are {len(sides)}: {', '.join(sides[:5])}."
+                f"names={pattern}: there must be two sides, but there are {len(sides)}: "
+                f"{', '.join(sides[:5])}."
             )
         named = replace(named, sides=tuple(found["side"]))
     if "replicate" in fields:
         if specimens.replicates:
             raise ValueError(
-                f"names={pattern}: the sets of annotations are the replicates already: leave out {{replicate}}."
+                f"names={pattern}: the sets of annotations are already the replicates: leave out "
+                "{replicate}."
             )
         named = replace(named, replicates=tuple(found["replicate"]))
     return named

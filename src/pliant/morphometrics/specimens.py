@@ -162,12 +162,10 @@ def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens
         return specimens
     count, first = int(np.sum(~whole)), specimens.names[int(np.argmin(whole))]
     if fill:
-        note = f"{counted(count)} with landmarks filled in that were missing, such as {first}."
+        note = f"{counted(count)} lacked landmarks, which were filled in, such as {first}."
         return replace(specimens, points=complete(specimens.points), notes=(*specimens.notes, note))
     if not np.any(whole):
-        raise ValueError(
-            f"every specimen lacks landmarks, {first} among them: missing=complete fills them in."
-        )
+        raise ValueError(f"every specimen lacks landmarks, such as {first}: missing=complete fills them in.")
     why = f"because landmarks are missing, such as {first}: missing=complete fills them in."
     return specimens.only(whole, f"{counted(count)} left out {why}")
 
@@ -206,8 +204,8 @@ def facing_alike(specimens: Specimens) -> Specimens:
     points[mirrored, :, 0] = np.nanmin(x, axis=1, keepdims=True) + np.nanmax(x, axis=1, keepdims=True) - x
     count, first = int(np.sum(mirrored)), specimens.names[int(np.argmax(mirrored))]
     note = (
-        f"{counted(count)} {'faces' if count == 1 else 'face'} the other way, such as {first}: mirror "
-        "images were taken."
+        f"{counted(count)} {'faces' if count == 1 else 'face'} the other way, such as {first}: mirror images "
+        "are used."
     )
     return replace(
         specimens, points=points, reflected=specimens.reflected ^ mirrored, notes=(*specimens.notes, note)
