@@ -264,11 +264,12 @@ class TestReplicates:
         assert told.individuals == ("f_l_y0",) * 4 + ("f_l_y1",) * 2
         assert told.sides == ("L", "L", "R", "R", "L", "L")
         assert told.replicates == ("0", "1") * 3
+        assert name_parts(found, "f_{}_{individual}_{side}_{}").individuals[0] == "y0"
 
     @pytest.mark.parametrize(
         ("pattern", "sentence"),
         [
-            ("{individual}-{replicate}", "wing0: the pattern"),
+            ("{individual}-{replicate}", "wing0: names=.* does not match this specimen. A pattern describes"),
             ("{side}", "a pattern has {individual} once"),
             ("{individual}{who}", "a pattern has {individual} once"),
             ("w{individual}ng{side}", "there must be two sides, and there are 6"),
@@ -353,7 +354,7 @@ class TestCommand:
         [
             (("--sliders", "none.csv"), "there is no such file of sliders"),
             (("--scale", "0"), "the length of a pixel must be above 0"),
-            (("--names", "x{individual}"), "wing0: the pattern x{individual} for --names PATTERN"),
+            (("--names", "x{individual}"), "wing0: --names x{individual} does not match this specimen"),
         ],
     )
     def test_mistakes_are_sentences(self, wings, tmp_path, command, words, sentence):

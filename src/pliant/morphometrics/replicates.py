@@ -88,8 +88,8 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
         Where they have individuals already, those are what the pattern is matched with: sets joined by
         `join_sets`.
     pattern
-        Text with `{individual}` and, if you like, `{side}` and `{replicate}`: `{individual}_{side}_{replicate}`
-        reads `fly12_L_2`.
+        What whole names look like: text with `{individual}` and, if you like, `{side}` and `{replicate}`. `{}`
+        stands for anything that does not matter. `{individual}_{side}_{replicate}` reads `fly12_L_2`.
 
     Returns
     -------
@@ -104,39 +104,43 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
 
     """
     fields = re.findall(r"\{(\w*)\}", pattern)
-    unknown = [field for field in fields if field not in _FIELDS]
-    if unknown or "individual" not in fields or len(set(fields)) < len(fields):
+    named = [field for field in fields if field]
+    unknown = [field for field in named if field not in _FIELDS]
+    if unknown or "individual" not in named or len(set(named)) < len(named):
         raise ValueError(
             f"names={pattern}: a pattern has {{individual}} once, and if need be {{side}} and {{replicate}}, such "
             "as {individual}_{replicate}."
         )
-    expression = re.escape(pattern)
-    for field in fields:
+    expression = re.escape(pattern).replace(re.escape("{}"), ".+?")
+    for field in named:
         # The individual takes all that it can: what follows is the last part of the name.
         span = ".+" if field == "individual" else ".+?"
         expression = expression.replace(re.escape(f"{{{field}}}"), f"(?P<{field}>{span})")
-    found: dict[str, list[str]] = {field: [] for field in fields}
+    found: dict[str, list[str]] = {field: [] for field in named}
     for name in specimens.individuals or specimens.names:
         match = re.fullmatch(expression, name)
         if match is None:
-            raise ValueError(f"{name}: the pattern {pattern} for names=PATTERN does not match this specimen.")
-        for field in fields:
+            raise ValueError(
+                f"{name}: names={pattern} does not match this specimen. A pattern describes the whole name; {{}} "
+                "stands for anything."
+            )
+        for field in named:
             found[field].append(match[field])
-    named = replace(specimens, individuals=tuple(found["individual"]))
-    if "side" in fields:
+    parted = replace(specimens, individuals=tuple(found["individual"]))
+    if "side" in named:
         sides = sorted(set(found["side"]))
         if len(sides) != 2:
             raise ValueError(
                 f"names={pattern}: there must be two sides, and there are {len(sides)}: {', '.join(sides[:5])}."
             )
-        named = replace(named, sides=tuple(found["side"]))
-    if "replicate" in fields:
+        parted = replace(parted, sides=tuple(found["side"]))
+    if "replicate" in named:
         if specimens.replicates:
             raise ValueError(
                 f"names={pattern}: the sets of annotations are the replicates already: leave out {{replicate}}."
             )
-        named = replace(named, replicates=tuple(found["replicate"]))
-    return named
+        parted = replace(parted, replicates=tuple(found["replicate"]))
+    return parted
 
 
 def _same_order(first: Sequence[str], second: Sequence[str]) -> list[int] | slice:
