@@ -11,6 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
+sys.path.insert(0, str(Path(__file__).parent))
 
 from pliant.version import __version__
 
@@ -26,8 +27,10 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
+    "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = []
+# The gallery is written from its sources in gallery/ to examples/, where Sphinx finds its pages.
+exclude_patterns = ["gallery"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4
@@ -37,6 +40,22 @@ autodoc_typehints = "none"  # the docstrings have them, with the shapes of array
 autodoc_member_order = "groupwise"
 napoleon_google_docstring = False
 napoleon_use_rtype = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": "gallery",
+    "gallery_dirs": "examples",
+    "filename_pattern": "/plot_",
+    "subsection_order": ["gallery/faces", "gallery/medicine", "gallery/biology", "gallery/video"],
+    "within_subsection_order": "gallery_figures.Order",
+    "image_scrapers": ("gallery_figures.scrape",),
+    "abort_on_example_error": True,
+    "capture_repr": (),
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "write_computation_times": False,
+    "thumbnail_size": (400, 280),
+}
 
 html_theme = "furo"
 html_title = "pliant"
@@ -65,4 +84,6 @@ def _displayed(translator: HTML5Translator, node: nodes.math_block) -> None:
 
 def setup(app: Sphinx) -> None:
     """Have formulas written as MathML."""
-    app.add_html_math_renderer("mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None)
+    )

@@ -73,7 +73,7 @@ def _print_version(wanted: bool) -> None:
 def _options(
     context: typer.Context,
     said: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     learn_flags(context.command)
@@ -94,5 +94,5 @@ def main() -> None:
 
 def _interrupted(number: int, frame: object) -> None:
     """Leave by the usual way out, so that files are closed; what was finished stays."""
-    say("interrupted: what was finished stays in place", colour="yellow", error=True)
+    say("interrupted: finished results are kept", colour="yellow", error=True)
     sys.exit(INTERRUPTED)

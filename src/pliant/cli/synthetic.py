@@ -1,7 +1,8 @@
-"""`pliant synthetic`: a folder of annotated faces that nobody has, to try things with."""
+"""`pliant synthetic`: a folder of annotated images that a program drew, to try things with."""
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,26 +13,49 @@ from pliant.progress import Progress
 from pliant.terminal import say
 
 
+class Kind(StrEnum):
+    """What can be drawn."""
+
+    FACES = "faces"
+    WINGS = "wings"
+    CHESTS = "chests"
+
+
 def synthetic(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder to write to; it is made if need be.")],
-    count: Annotated[int, typer.Option(help="How many faces.", min=1)] = 200,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder to write to. It is created if it does not exist.")
+    ],
+    count: Annotated[int, typer.Option(help="Number of images.", min=1)] = 200,
+    kind: Annotated[
+        Kind,
+        typer.Option(help="Faces, wings of flies under a microscope, or chest radiographs of 16 bits."),
+    ] = Kind.FACES,
     video: Annotated[
         bool,
-        typer.Option("--video", help="One moving face instead: face.mp4, and its landmarks in face.csv."),
+        typer.Option(
+            "--video",
+            help="Write a video of one moving face instead: face.mp4, with its landmarks in face.csv.",
+        ),
     ] = False,
-    frames: Annotated[int, typer.Option(help="How many frames the video has, 25 a second.", min=1)] = 250,
+    frames: Annotated[
+        int, typer.Option(help="Number of frames of the video, at 25 per second.", min=1)
+    ] = 250,
     seed: Seed = 0,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Write annotated synthetic faces, to try things with.
+    """Write annotated synthetic images to experiment with.
 
-    They are called face-0000.jpg and face-0000.pts, and so on, and have 68 landmarks.
+    Faces are called face-0000.jpg and face-0000.pts, and so on, and have 68 landmarks. Wings (14 landmarks) and
+    chests (28) share one landmark file each, wings.tps or chests.tps, with the length of a pixel in millimetres.
     """
     import json
+
+    if video and kind is not Kind.FACES:
+        raise typer.BadParameter(f"--video shows a moving face: leave out --kind {kind}.")
 
     silent = quiet or as_json
     if verbose and not silent:
@@ -41,13 +65,14 @@ def synthetic(
 
         wrote = [str(write_video(folder, frames, seed)), str(folder / "face.csv")]
     else:
-        from pliant.synthetic import write_faces
+        from pliant.synthetic import write_chests, write_faces, write_wings
 
+        write = {Kind.FACES: write_faces, Kind.WINGS: write_wings, Kind.CHESTS: write_chests}[kind]
         with Progress(False if silent else None) as bar:
-            write_faces(folder, count, seed, advance=bar.start("drawing faces", count))
+            write(folder, count, seed, advance=bar.start(f"drawing {kind}", count))
         wrote = [str(folder)]
     if as_json:
-        say(json.dumps({**({"frames": frames} if video else {"faces": count}), "wrote": wrote}, indent=2))
+        say(json.dumps({**({"frames": frames} if video else {str(kind): count}), "wrote": wrote}, indent=2))
     elif not quiet:
-        many = f"{frames} frames" if video else f"{count} faces"
+        many = f"{frames} frames" if video else f"{count} {kind}"
         say(f"wrote {many} to {' and '.join(wrote)}")

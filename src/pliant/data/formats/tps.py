@@ -84,8 +84,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             size = None
         if size is None:
             raise ValueError(
-                f"{path}, line {one.line}: this specimen has no IMAGE=, and without its height nothing is known "
-                "of y."
+                f"{path}, line {one.line}: this specimen has no IMAGE=, but y needs the height of the image."
             )
         annotations.append(
             Annotation(
@@ -129,7 +128,7 @@ def read_specimens(path: Path) -> list[Specimen]:
         key, value = match[1].upper(), match[2].strip()
         if key == "LM3":
             raise ValueError(
-                f"{path}, line {at}: LM3= are landmarks in space, and pliant reads those of images."
+                f"{path}, line {at}: LM3= has landmarks in 3D, but pliant reads landmarks of images."
             )
         if key == "LM":
             finish()
@@ -159,8 +158,8 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         outside = np.flatnonzero(~missing & convention.unspeakable(annotation.points, annotation.size))
         if len(outside):
             raise ValueError(
-                f"{path}: landmark {outside[0]} of {annotation.image} lies left of or below the image, and a "
-                "negative coordinate in TPS means that it is missing: choose csv."
+                f"{path}: landmark {outside[0]} of {annotation.image} is left of or below the image, and a "
+                "negative coordinate in TPS marks a missing landmark: choose csv."
             )
         theirs[missing] = -1
         lines += landmark_lines(theirs, annotation.curves)
@@ -197,7 +196,7 @@ def _scale(value: str) -> float | None:
 def _count(path: Path, line: int, value: str) -> int:
     count = whole_number(value)
     if count is None:
-        raise ValueError(f"{path}, line {line}: '{value[:60]}' does not say how many there are.")
+        raise ValueError(f"{path}, line {line}: '{value[:60]}' is not a count.")
     return count
 
 
@@ -223,6 +222,6 @@ def _curve(path: Path, lines: Sequence[str], at: int) -> tuple[int, list[tuple[f
         at += 1
     match = _KEY.fullmatch(lines[at].strip()) if at < len(lines) else None
     if not match or match[1].upper() != "POINTS":
-        raise ValueError(f"{path}, line {at + 1}: expected POINTS= of a curve.")
+        raise ValueError(f"{path}, line {at + 1}: expected POINTS= for a curve.")
     points = _block(path, lines, at + 1, match[2].strip())
     return at + 1 + len(points), points
