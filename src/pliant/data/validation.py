@@ -292,7 +292,8 @@ def _problem_of_points(
         return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
-        return f"landmarks {numbered(np.flatnonzero(missing))} are missing; train with missing=complete to fill them in."
+        listed = numbered(np.flatnonzero(missing))
+        return f"landmarks {listed} are missing; train with missing=complete to fill them in."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
         return (
