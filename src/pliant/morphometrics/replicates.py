@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pliant.data.agreement import match_names
+from pliant.data.agreement import match_names, same_order
 from pliant.morphometrics.specimens import Specimens, counted
 
 _FIELDS = ("individual", "side", "replicate")
@@ -55,12 +55,12 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
     notes = [note for one in sets for note in one.notes]
     alone = sum(len(one) for one in sets) - len(sets) * len(common)
     if alone:
-        notes.append(f"{counted(alone)} left out, because they are not in all sets of annotations.")
+        notes.append(f"Left out: {counted(alone)} that are not in all sets of annotations.")
     parts = []
     for number, (one, pairs) in enumerate(zip(sets, matched, strict=True), start=1):
         where = {name: place for place, name in enumerate(one.names)}
         order = [where[pairs[name]] for name in common]
-        points = one.points[order][:, _same_order(first.landmark_names, one.landmark_names)]
+        points = one.points[order][:, same_order(first.landmark_names, one.landmark_names)]
         parts.append((one, order, points, str(number)))
     return Specimens(
         tuple(f"{name}_{number}" for _, _, _, number in parts for name in common),
@@ -141,10 +141,3 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
             )
         parted = replace(parted, replicates=tuple(found["replicate"]))
     return parted
-
-
-def _same_order(first: Sequence[str], second: Sequence[str]) -> list[int] | slice:
-    """Where in the second the landmarks of the first are, if the same names are in another order."""
-    if first and sorted(first) == sorted(second) and len(set(first)) == len(first):
-        return [list(second).index(name) for name in first]
-    return slice(None)

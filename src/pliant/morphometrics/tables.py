@@ -150,8 +150,8 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
     notes = [f"geomorph may misread the name {odd[0]}, which has a key of TPS files in it."] if odd else []
     if moved:
         notes.append(
-            f"{counted(len(moved))} with landmarks outside of the image, such as {moved[0]}: moved in "
-            f"{Path(path).name}, as TPS files have no negative numbers."
+            f"Moved in {Path(path).name}, which has no negative numbers: {counted(len(moved))} with landmarks "
+            f"outside the image, such as {moved[0]}."
         )
     return tuple(notes)
 
