@@ -184,7 +184,7 @@ def _of_dataset(dataset: Dataset) -> tuple[list[_One], list[str]]:
                 annotation.curves,
             )
         )
-    notes = [f"{counted(without)} left out: no landmarks."] if without else []
+    notes = [f"Left out: {counted(without)} without landmarks."] if without else []
     return found, notes
 
 
@@ -197,22 +197,20 @@ def _of_fits(source: Source, least: float | None) -> tuple[list[_One], list[str]
     notes = []
     if failed := int(np.sum(~fitted)):
         first = _name(str(table["image"][int(np.argmin(fitted))]))
-        notes.append(f"{counted(failed)} left out because the fit failed, such as {first}.")
+        notes.append(f"Left out: {counted(failed)} whose fit failed, such as {first}.")
     if np.any(doubtful):
         first = _name(str(table["image"][int(np.argmax(doubtful))]))
         said = (
             f"{counted(int(np.sum(doubtful)))} with a confidence below {LITTLE if least is None else least:g}"
         )
         notes.append(
-            f"{said} kept and flagged, such as {first}: least_confidence={LITTLE:g} leaves them out."
+            f"Flagged: {said}, such as {first}. least_confidence={LITTLE:g} leaves them out."
             if least is None
-            else f"{said} left out, such as {first}."
+            else f"Left out: {said}, such as {first}."
         )
     if least is not None:
         if np.isnan(confidence[fitted]).all():
-            notes.append(
-                "The fits have no confidence, so none was left out for low confidence: calibrate the model."
-            )
+            notes.append("The fits have no confidence, so none was left out: calibrate the model.")
         fitted &= ~doubtful
     names = tuple(table["landmark_names"].tolist())
     several = Counter(table["image"][fitted].tolist())
@@ -354,14 +352,13 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
     lacking = np.isnan(scales)
     if np.all(lacking):
         notes.append(
-            "No image has a scale, so centroid sizes are in pixels: give the length of a pixel with "
-            "scale=NUMBER."
+            "No image has a scale, so centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
         )
     elif np.any(lacking):
         first = specimens.names[int(np.argmax(lacking))]
         notes.append(
-            f"{counted(int(np.sum(lacking)))} of {len(specimens)} without a scale, such as {first}: all centroid "
-            "sizes are in pixels and cannot be compared between images of different magnification."
+            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes are "
+            "in pixels, which cannot be compared between images of different magnification."
         )
     elif not unit and kinds != {MILLIMETRES}:
         notes.append("The unit of the scale is unknown: give it with unit=mm or another.")

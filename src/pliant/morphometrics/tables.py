@@ -154,8 +154,8 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
     )
     if moved:
         notes.append(
-            f"{counted(len(moved))} with landmarks outside the image, such as {moved[0]}: moved in "
-            f"{Path(path).name}, because TPS files cannot hold negative numbers."
+            f"Moved in {Path(path).name}, which has no negative numbers: {counted(len(moved))} with landmarks "
+            f"outside the image, such as {moved[0]}."
         )
     return tuple(notes)
 
