@@ -6,7 +6,7 @@ PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs
 
-.PHONY: help setup demo test test-slow test-experts lint format bench experiments pictures docs clean
+.PHONY: help setup demo test test-slow test-experts lint format standards bench experiments pictures docs clean
 
 help:            ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,10 @@ format: $(READY) ## rewrite the code in the house format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+standards: $(READY)  ## check pliant against JOSS, pyOpenSci and the Scientific Python guides
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[standards]'
+	$(BIN)/python tools/standards.py
+
 bench: $(READY)  ## run the benchmarks into docs/results/benchmarks.md (real data from ../shared/data if it is there)
 	$(BIN)/python benchmarks/report.py
 
@@ -69,6 +73,7 @@ docs: $(DOCS)    ## build the site into site/, run its gallery and check its lin
 pictures: $(READY)  ## redraw the pictures of the docs
 	$(BIN)/python docs/draw_pictures.py
 	$(BIN)/python docs/draw_map.py
+	$(BIN)/python docs/draw_framework.py
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) demo experiments site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

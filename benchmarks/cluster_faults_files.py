@@ -117,7 +117,7 @@ def full_disk(stage: Stage) -> Shown:
             before = {**before, **kept(output)}
             yield f"full again, after {markers_of(output)} of 18 parts", said
         remount(disk, "9m")
-        said = expect(stage.fit(output, "--shard", "1/1", "--jobs", "1").end(), 0, "all are done")
+        said = expect(stage.fit(output, "--shard", "1/1", "--jobs", "1").end(), 0, "all images are done")
         before = {**kept(output), **before}
         yield "more room, and the rest as a shard", said
         fill(disk, 50_000)
@@ -152,7 +152,7 @@ def shards(stage: Stage) -> Shown:
 
     expect(shard(4).end(), 0)
     before = kept(output)
-    said = expect(shard(4).end(), 0, "all before")
+    said = expect(shard(4).end(), 0, "all done before")
     assert kept(output) == before, "a shard that was done was fitted again"
     yield "shard 4/4 first, and again", said
     both = [shard(1), shard(2)]
@@ -162,7 +162,7 @@ def shards(stage: Stage) -> Shown:
     merge = stage.command("merge", str(output))
     yield "1/4 and 2/4 at the same time, 3/4 missing", expect(merge.end(), 1, "those of the shard 3/4")
     other = shard(3, "--sampling", "0.5").end()
-    yield "3/4 with another setting", expect(other, 1, "other settings", "sampling was 1.0, and is 0.5")
+    yield "3/4 with another setting", expect(other, 1, "other settings", "sampling was 1.0 and is now 0.5")
     for one in (shard(3), shard(3)):
         expect(one.end(), 0)
     before = {**kept(output), **before}
@@ -177,7 +177,7 @@ def shards(stage: Stage) -> Shown:
     merged = stage.fit(output, "--shard", "1/4", "--jobs", "1").end()
     again = stage.command("merge", str(output)).end()
     if again.code:
-        expect(again, 1, "its table is there already")
+        expect(again, 1, "its table is already there")
     expect(merged, 0)
     check_table(stage, output, before)
     yield "merge again", again

@@ -57,10 +57,10 @@ def scheduler_killed(stage: Stage) -> Shown:
     with cluster(stage) as dask:
         yield (
             "the command again, on a new cluster",
-            expect(stage.fit(output, *dask.option).end(), 1, "go on with --resume"),
+            expect(stage.fit(output, *dask.option).end(), 1, "continue with --resume"),
         )
         said = expect(
-            stage.fit(output, *dask.option, "--resume").end(), 0, f"{len(before)} images are from before"
+            stage.fit(output, *dask.option, "--resume").end(), 0, f"{len(before)} images were fitted before"
         )
     check_table(stage, output, before)
     yield "and with --resume", said
@@ -75,7 +75,7 @@ def client_killed(stage: Stage) -> Shown:
         # The workers finish what they have begun.
         time.sleep(1)
         before = kept(output)
-        said = expect(stage.fit(output, *dask.option, "--resume").end(), 0, "from before")
+        said = expect(stage.fit(output, *dask.option, "--resume").end(), 0, "were fitted before")
     check_table(stage, output, before)
     yield f"the command killed after {done} parts, and given again with --resume", said
 

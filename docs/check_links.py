@@ -1,8 +1,8 @@
 """Check all links of the built site: `python docs/check_links.py site`.
 
-Every link and picture within the site must lead to a file that is there, and to an anchor that is on its page. Pages
-must load nothing from elsewhere. Links to other sites are counted; `sphinx -b linkcheck` follows them, where there is
-a network.
+Every link and picture within the site must lead to a file that exists, and to an anchor that its page has. Pages
+must load nothing from elsewhere. Links to other sites are counted; where there is a network, `sphinx -b linkcheck`
+follows them.
 """
 
 from __future__ import annotations

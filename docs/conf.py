@@ -84,4 +84,6 @@ def _displayed(translator: HTML5Translator, node: nodes.math_block) -> None:
 
 def setup(app: Sphinx) -> None:
     """Have formulas written as MathML."""
-    app.add_html_math_renderer("mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None))
+    app.add_html_math_renderer(
+        "mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None)
+    )

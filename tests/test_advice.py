@@ -28,7 +28,7 @@ def longest_run(text):
     return max(map(kinds.count, kinds))
 
 
-NEED = "images need landmarks: a file of the same name beside each (.pts"
+NEED = "images need landmarks: a file of the same name next to each image (.pts"
 
 
 def test_images_alone(apart, command):
@@ -63,14 +63,14 @@ def test_landmarks_in_files_that_nobody_knows(apart, command):
 
 def test_landmarks_alone(apart, command):
     said = command("check", "landmarks", code=3)
-    assert "the images of landmarks are not there: say where they are with --images" in said.out
+    assert "the images of landmarks were not found: give their folder with --images" in said.out
     assert longest_run(said.out) <= MOST_LINES
 
 
 @pytest.mark.parametrize("order", [("images", "landmarks"), ("landmarks", "images")])
 def test_images_and_landmarks_in_two_folders(apart, command, order):
     said = command("check", *order, code=3)
-    assert "with landmarks --images images" in said.out
+    assert "the folder of their images: landmarks --images images" in said.out
     assert len(said.out.splitlines()) < 20
     assert "14 samples: 0 problems" in command("check", "landmarks", "--images", "images").out
 
@@ -79,19 +79,21 @@ def test_landmarks_with_other_names(apart, command):
     for file in Path("landmarks").iterdir():
         shutil.copy(file, Path("images") / f"points_{file.name}")
     said = command("check", "images", code=3)
-    assert "must be called like its image: points_face0.pts belongs to none of the images" in said.out
+    assert "must have the same name as its image: points_face0.pts belongs to no image" in said.out
 
 
 def test_formats_that_are_not_there(apart, command):
     for words in (("check", "images"), ("train", "images", "-o", "m.pliant"), ("convert", "images", "a.csv")):
         said = command(*words, "--from", "tpss", code=1)
-        assert said.err.startswith("error: there is no format 'tpss'. Did you mean 'tps'? Known: asf, ")
+        assert said.err.startswith(
+            "error: there is no format 'tpss'. Did you mean 'tps'? Known formats: asf, "
+        )
         assert len(said.err.splitlines()) == 1
 
 
 def test_folders_without_images(apart, command):
     Path("nested/a").mkdir(parents=True)
-    assert "Its folders are a: name those that have images." in command("check", "nested", code=1).err
+    assert "Its folders are a: give those that have images." in command("check", "nested", code=1).err
     Path("other").mkdir()
     Path("other/face.heic").touch()
     assert "Images end in .jpg, " in command("check", "other", code=1).err

@@ -71,7 +71,7 @@ def test_a_bias_is_found_and_chance_is_not():
     found = compare([str(number) for number in range(40)], *shapes)
     assert found.variance.annotators.chance < 0.01
     assert found.variance.systematic > 0.02
-    assert "alike in all images" in found.variance.sentence
+    assert "the same in all images" in found.variance.sentence
     np.testing.assert_allclose(found.bias[3], (3, 0), atol=0.7)
     assert found.bias_chance[3] < 1e-6 < np.median(found.bias_chance)
     assert int(np.argmax(found.mean_distance)) == 3
@@ -140,7 +140,7 @@ class TestCommand:
     def test_in_words(self, folders, command):
         done = command("check", folders[0], "--against", folders[1])
         assert "8 images" in done.out
-        assert "of the variation in shape is the annotators'" in " ".join(done.out.split())
+        assert "of the variation in shape comes from the annotators" in " ".join(done.out.split())
 
     def test_as_json(self, folders, command):
         found = json.loads(command("check", folders[0], "--against", folders[1], "--json").out)

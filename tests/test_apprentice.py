@@ -295,7 +295,7 @@ def test_the_process_learns_survives_and_ends(tmp_path: Path) -> None:
 
         assert apprentice._worker is not None
         apprentice._worker.process.kill()
-        assert "started again" in heard.wait("trouble", 2)["sentence"]
+        assert "restarted" in heard.wait("trouble", 2)["sentence"]
         assert heard.wait("model", 2)["number"] == 2
         deadline = time.monotonic() + 60
         while len(apprentice.rank(sources, range(8))) < 4 and time.monotonic() < deadline:

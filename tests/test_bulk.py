@@ -219,16 +219,18 @@ class TestRefusals:
     def test_an_unfinished_run(self, undisturbed, tmp_path):
         task = replace(undisturbed.task, output=tmp_path / "out")
         self.begun(task)
-        assert "go on with resume=True, or write to another folder" in refusal(task, look(task), resume=False)
+        assert "continue with resume=True, or write to another folder" in refusal(
+            task, look(task), resume=False
+        )
         assert refusal(task, look(task), resume=True) == ""
 
     @pytest.mark.parametrize(
         ("change", "words"),
         [
-            ({"settings": {"n": 2}}, "n was 1, and is 2"),
+            ({"settings": {"n": 2}}, "n was 1 and is now 2"),
             ({"images": ("other.jpg",)}, "images was 16 with the fingerprint"),
-            ({"landmarks": ""}, "landmarks was pts, and is none"),
-            ({"draw": Drawing()}, "draw was False, and is 600 pixels"),
+            ({"landmarks": ""}, "landmarks was pts and is now none"),
+            ({"draw": Drawing()}, "draw was False and is now 600 pixels"),
         ],
     )
     def test_other_settings(self, undisturbed, tmp_path, change, words):
@@ -251,7 +253,7 @@ class TestRefusals:
             file.unlink()
         assert not journal_in(task.output).exists()
         task.output.joinpath("file").write_text("")
-        with pytest.raises(ValueError, match="a folder is needed"):
+        with pytest.raises(ValueError, match="must be a folder"):
             look(replace(task, output=tmp_path / "file"))
 
     def test_a_new_run_takes_the_files_of_the_last_one_away(self, undisturbed, fitter, tmp_path):
@@ -268,13 +270,15 @@ class TestRefusals:
         run(first, fitter, middle)
         [picture] = (tmp_path / "pictures").iterdir()
         second = Task([str(picture)], tmp_path, {})
-        assert "is to be fitted, and would be replaced" in refusal(second, look(second), overwrite=True)
+        assert "is one of the images to fit, and would be replaced" in refusal(
+            second, look(second), overwrite=True
+        )
 
     def test_two_runs_in_one_folder(self, undisturbed, fitter, tmp_path):
         task = replace(undisturbed.task, output=tmp_path)
         with (
             Journal(journal_in(task.output), task.head()),
-            pytest.raises(ValueError, match="another process is fitting to this folder now"),
+            pytest.raises(ValueError, match="another process is writing fits to this folder now"),
         ):
             run(task, fitter, middle, resume=True)
 
@@ -377,7 +381,7 @@ def test_killed_and_interrupted_for_real(model, folder, tmp_path):
     output = tmp_path / "out"
     code, said = stopped(output, 1, 2)
     assert code == 130
-    assert "give the same command again with --resume" in said
+    assert "run the same command again with --resume" in said
     first = len(list(_lines(output))) - 1
     assert 0 < first < COUNT
     code, _ = stopped(output, first + 1, 9, "--resume")

@@ -86,9 +86,9 @@ class TestOverwriting:
 
     def test_it_is_asked_for(self, old, fitter):
         before = content_of(old.output)
-        with pytest.raises(ValueError, match="has finished: replace them with overwrite=True"):
+        with pytest.raises(ValueError, match="of a finished run: replace them with overwrite=True"):
             run(replace(old, settings={"n": "new"}), fitter, middle)
-        with pytest.raises(ValueError, match="has finished: replace them with overwrite=True"):
+        with pytest.raises(ValueError, match="of a finished run: replace them with overwrite=True"):
             run(old, fitter, middle)
         run(old, fitter, middle, resume=True, overwrite=True, each=lambda row: pytest.fail("fitted again"))
         assert content_of(old.output) == before
@@ -108,7 +108,7 @@ class TestOverwriting:
         assert rows
         left = content_of(old.output)
         assert {name: left[name] for name in before} == before
-        with pytest.raises(ValueError, match="go on with resume=True"):
+        with pytest.raises(ValueError, match="continue with resume=True"):
             run(task, fitter, middle, overwrite=True)
         run(task, fitter, middle, resume=True)
         assert content_of(old.output) == content_of(new.output)

@@ -116,7 +116,7 @@ def test_other_algorithms_do_not_notice(plain, learned, painted):
 
 def test_a_model_that_has_not_learned_says_so(plain, painted):
     image, truth = painted[1][0]
-    with pytest.raises(ValueError, match="has not learned: train it with cascade"):
+    with pytest.raises(ValueError, match="has not learned it: train it with cascade"):
         pliant.fit(plain, image, truth, algorithm="po-inv-cr")
 
 
@@ -157,7 +157,7 @@ def test_names():
         assert str(Algorithm.parse(name)) == name
     assert len(catalogue()) == 31
     for name in ("ssd-inv-cr", "po-for-cr", "po-asy-cr", "po-bid-cr"):
-        with pytest.raises(ValueError, match="take po-inv-cr"):
+        with pytest.raises(ValueError, match="use po-inv-cr"):
             Algorithm.parse(name)
     with pytest.raises(ValueError, match="there is no algorithm"):
         Algorithm.parse("po-inv-cr-alt")

@@ -48,7 +48,7 @@ def test_a_landmark_that_slipped_is_named(good, landmark, shift):
     assert (worst.number, worst.check, worst.landmarks) == (7, "shape", (landmark,))
     assert worst.kind == "shifted"
     assert f"landmark {landmark} is " in worst.reason
-    assert "px from where the others put it" in worst.reason
+    assert "px from where other samples have it" in worst.reason
     assert np.linalg.norm(worst.mend - good[7].points(), axis=1).max() < 0.4 * np.linalg.norm(shift)
 
 
@@ -60,7 +60,9 @@ def test_two_landmarks_in_the_wrong_order_are_named(good):
     worst = suspects_of(with_points(good, 7, swap))[0]
     assert (worst.number, worst.check, worst.kind) == (7, "order", "swapped")
     assert worst.landmarks == (48, 54)
-    assert worst.reason.startswith("landmark 48 and landmark 54 look swapped: exchanged, both are within ")
+    assert worst.reason.startswith(
+        "landmark 48 and landmark 54 seem to be swapped: swapped back, both are within "
+    )
     np.testing.assert_array_equal(worst.mend, good[7].points())
 
 
@@ -68,7 +70,7 @@ def test_left_and_right_swapped(good):
     permutation = find_mirror(np.array([sample.points() for sample in good]))
     worst = suspects_of(with_points(good, 5, lambda points: points[permutation]))[0]
     assert (worst.number, worst.check) == (5, "order")
-    assert "left and right look swapped" in worst.reason
+    assert "left and right seem to be swapped" in worst.reason
     np.testing.assert_array_equal(worst.mend, good[5].points())
 
 
@@ -87,7 +89,7 @@ def test_size_and_rotation(good):
 
     found = suspects_of(with_points(with_points(good, 3, small), 9, upside_down))
     assert {(suspect.number, suspect.check) for suspect in found[:2]} == {(3, "size"), (9, "rotation")}
-    assert "turned by" in next(suspect.reason for suspect in found if suspect.check == "rotation")
+    assert "rotated by" in next(suspect.reason for suspect in found if suspect.check == "rotation")
     assert not {3, 9} & {suspect.number for suspect in suspects_of(with_points(good, 3, small), "size")}
 
 
@@ -108,7 +110,8 @@ def test_blank_and_repeated_images(good):
     assert reasons["copy"] == "is the same picture as sample 10."
     assert reasons[mirrored.name] == "is a mirrored copy of sample 12."
     assert (
-        reasons["leaked"] == "is the same picture as sample 20, and they are in different parts (test, none)."
+        reasons["leaked"]
+        == "is the same picture as sample 20, and the two are in different parts (test, none)."
     )
 
 
@@ -125,7 +128,7 @@ def test_the_sheet_is_drawn(good):
     found = suspects_of(with_points(good, 7, lambda points: points[::-1]))
     figure = plot_suspects(good, [replace(found[0], other=good[1].name, landmarks=(3,))])
     titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
-    assert titles[0].startswith("sample 7: the order looks reversed")
+    assert titles[0].startswith("sample 7: the order seems to be reversed")
     assert titles[1] == "sample 1, for comparison"
 
 
@@ -150,7 +153,7 @@ class TestCommand:
     def test_clean(self, folder, tmp_path):
         done = self.check(folder, "--draw", tmp_path / "sheet.png", code=0)
         assert "30 samples: 0 problems, 0 suspicious" in done.stdout
-        assert "nothing is suspicious; wrote 15 of 30 samples to" in done.stdout
+        assert "nothing looks suspicious; drew 15 of 30 samples in" in done.stdout
         assert (tmp_path / "sheet.png").read_bytes().startswith(b"\x89PNG")
 
     def test_not_clean(self, folder, tmp_path):
@@ -170,7 +173,7 @@ class TestCommand:
 
     def test_wrong_words_get_a_sentence(self, folder):
         done = self.check(folder, "--skip", "shapes", code=1)
-        assert "there is no check 'shapes'. Known: facing, order, shape" in str(done.exception)
+        assert "there is no check 'shapes'. Known checks: facing, order, shape" in str(done.exception)
 
 
 def test_landmarks_counted_from_the_other_edge(good):
@@ -187,7 +190,9 @@ def test_landmarks_counted_from_the_other_edge(good):
         ),
         "turned",
     )
-    assert "look more alike from image to image when they are turned over" in turned_over(validate(over))
+    assert "look more alike from image to image when they are flipped vertically" in turned_over(
+        validate(over)
+    )
     assert turned_over(validate(good[:4])) is None
 
 
@@ -267,7 +272,9 @@ class TestKinds:
 
         (one,), _ = self.found_in(spoilt, points, change, names)
         assert (one.check, one.kind, one.landmarks) == ("order", "swapped", (3, 14))
-        assert one.reason.startswith("'place 3' and 'place 14' look swapped: exchanged, both are within")
+        assert one.reason.startswith(
+            "'place 3' and 'place 14' seem to be swapped: swapped back, both are within"
+        )
         np.testing.assert_array_equal(one.mend, points[9])
 
     def test_three_out_of_order(self, points, spoilt):
@@ -284,15 +291,23 @@ class TestKinds:
 
         (one,), _ = self.found_in(spoilt, points, change)
         assert (one.kind, one.landmarks) == ("reversed", (2, 3, 5, 6))
-        assert "the landmarks from 2 to 6 look numbered backwards" in one.reason
+        assert "the landmarks from 2 to 6 seem to be numbered backwards" in one.reason
         np.testing.assert_array_equal(one.mend, points[9])
 
     @pytest.mark.parametrize(
         ("kind", "words", "change"),
         [
-            ("decimal", "the x of landmark 11 looks ten times too small", lambda place: place * (0.1, 1)),
-            ("decimal", "the y of landmark 11 looks ten times too large", lambda place: place * (1, 10)),
-            ("exchanged", "x and y of landmark 11 look exchanged", lambda place: place[::-1].copy()),
+            (
+                "decimal",
+                "the x of landmark 11 seems to be ten times too small",
+                lambda place: place * (0.1, 1),
+            ),
+            (
+                "decimal",
+                "the y of landmark 11 seems to be ten times too large",
+                lambda place: place * (1, 10),
+            ),
+            ("exchanged", "x and y of landmark 11 seem to be swapped", lambda place: place[::-1].copy()),
         ],
     )
     def test_mistyped(self, points, spoilt, kind, words, change):
@@ -310,7 +325,7 @@ class TestKinds:
 
         (one,), wrong = self.found_in(spoilt, points, change)
         assert (one.kind, one.landmarks) == ("on another", (7,))
-        assert "landmark 7 lies on landmark 9" in one.reason
+        assert "landmark 7 is on landmark 9" in one.reason
         off = np.linalg.norm(one.mend - points[9], axis=1)
         assert off.max() == off[7] < 0.3 * np.linalg.norm(wrong[7] - points[9, 7])
 
@@ -325,7 +340,7 @@ class TestKinds:
 
         (one,), _ = self.found_in(spoilt, points, change)
         assert (one.kind, set(one.landmarks)) == ("mislabelled", {4, 13})
-        assert "landmark 4 lies where landmark 13 should be, which is missing" in one.reason
+        assert "landmark 4 is where landmark 13 should be, and landmark 13 is missing" in one.reason
         np.testing.assert_array_equal(one.mend[13], points[9, 13])
         assert np.isnan(one.mend[4]).all()
 

@@ -71,7 +71,7 @@ def test_problems_are_listed_and_no_file_is_left(folder, command, tmp_path):
     file = tmp_path / "m.pliant"
     said = command("train", folder, bad, "-o", file, *SMALL, code=1)
     assert "2 problems were found in 16 samples" in said.err
-    assert "face-0001.jpg: has 5 landmarks, where most have 68" in said.err
+    assert "face-0001.jpg: has 5 landmarks, but most have 68" in said.err
     assert "face-0002.jpg: this is not an image of a known format" in said.err
     assert [path.name for path in tmp_path.iterdir()] == ["bad"]
     said = command("train", folder, bad, "-o", file, *SMALL, "--skip-invalid", "--no-confidence")
@@ -108,7 +108,7 @@ def test_a_mistake_ends_the_process_with_a_sentence_and_a_code(tmp_path):
 def test_own_triangles(folder, command, tmp_path):
     (tmp_path / "mesh.txt").write_text("0 1 2\n2 3 1000\n")
     said = command("train", folder, "-o", tmp_path / "m.pliant", "--triangles", tmp_path / "mesh.txt", code=1)
-    assert "triangle 1 names landmarks 2, 3, 1000" in said.err
+    assert "triangle 1 has landmarks 2, 3, 1000" in said.err
 
 
 @pytest.mark.parametrize(("option", "wanted"), [("--pairs", "two"), ("--triangles", "three")])
@@ -155,7 +155,9 @@ def test_mirrored_and_completed(folder, command, tmp_path):
     lines = (incomplete / "face-0000.pts").read_text().splitlines()
     (incomplete / "face-0000.pts").write_text("\n".join([*lines[:10], "nan nan", *lines[11:]]))
     said = command("train", folder, incomplete, "-o", file, *SMALL, code=1)
-    assert "face-0000.jpg: landmarks 7 are missing; training with --missing complete" in said.err
+    assert (
+        "face-0000.jpg: landmarks 7 are missing; train with --missing complete to fill them in." in said.err
+    )
     options = ("--pairs", tmp_path / "pairs.txt", "--missing", "complete", "--no-confidence")
     command("train", folder, incomplete, "-o", file, *SMALL, *options)
     provenance = pliant.load(file).provenance
@@ -176,6 +178,7 @@ COMMANDS = (
     "inspect",
     "convert",
     "check",
+    "morphometrics",
     "studio",
     "synthetic",
     "version",

@@ -377,7 +377,7 @@ def test_workers_without_pliant_are_named(client):
 
     client.run(hide)
     try:
-        with pytest.raises(ValueError, match=r"the worker tcp://\S+ has no pliant"):
+        with pytest.raises(ValueError, match=r"pliant is not installed on the worker tcp://\S+:"):
             pliant.connect(client).__enter__()
     finally:
         client.run(show)
@@ -385,17 +385,17 @@ def test_workers_without_pliant_are_named(client):
 
 @pytest.mark.parametrize("place", ["local:0", "local", "host:8786", "tcp://", "", 4])
 def test_what_is_no_cluster_is_refused(place):
-    with pytest.raises(ValueError, match="is no cluster: give 'tcp://host:8786'"):
+    with pytest.raises(ValueError, match="is not a cluster: give 'tcp://host:8786'"):
         pliant.connect(place).__enter__()
 
 
 def test_nobody_there(tmp_path):
-    with pytest.raises(ClusterLost, match="tcp://127.0.0.1:9: no Dask scheduler answers"):
+    with pytest.raises(ClusterLost, match="tcp://127.0.0.1:9: no Dask scheduler answered"):
         pliant.connect("tcp://127.0.0.1:9", patience=0.5).__enter__()
     with pytest.raises(ValueError, match="no.json: this file does not exist"):
         pliant.connect(tmp_path / "no.json", patience=0.1).__enter__()
     (tmp_path / "empty.json").write_text("{}")
-    with pytest.raises(ValueError, match="empty.json: this is no scheduler file"):
+    with pytest.raises(ValueError, match="empty.json: this is not a Dask scheduler file"):
         pliant.connect(tmp_path / "empty.json").__enter__()
 
 
@@ -464,7 +464,7 @@ def test_options_of_commands():
         assert jobs == 3
     with pytest.raises(ValueError, match="--cluster and --scheduler-file"):
         crew_told(None, "local:2", Path("file")).__enter__()
-    with pytest.raises(ValueError, match="--jobs is for threads of this process"):
+    with pytest.raises(ValueError, match="--jobs sets the threads of this process"):
         crew_told(2, "local:2", None).__enter__()
-    with pytest.raises(ValueError, match="'nowhere' is no cluster"):
+    with pytest.raises(ValueError, match="'nowhere' is not a cluster"):
         crew_told(None, "nowhere", None).__enter__()

@@ -109,7 +109,7 @@ def test_older_files_are_grey(tmp_path, model, monkeypatch):
 
 @pytest.mark.parametrize("name", ["intensity", "normalized"])
 def test_features_of_grey_alone_say_so(dataset, name):
-    with pytest.raises(ValueError, match=f"'{name}' sees grey alone: train in colour with gradient"):
+    with pytest.raises(ValueError, match=f"'{name}' uses grey images only: to train in colour, use gradient"):
         pliant.train(dataset[:4], features=name, colour=True, confidence=False)
 
 

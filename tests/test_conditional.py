@@ -123,7 +123,7 @@ def test_one_point_that_is_far_off_alone_leaves_the_others() -> None:
 
 
 def test_wrong_numbers_are_a_sentence() -> None:
-    with pytest.raises(ValueError, match="2 landmarks are fixed, and there are 1 places"):
+    with pytest.raises(ValueError, match="2 landmarks are fixed, but there are 1 places"):
         given(some_belief(), [0, 1], np.zeros((1, 2)))
     with pytest.raises(ValueError, match="numbers from 0 to 8"):
         given(some_belief(), [9], np.zeros((1, 2)))

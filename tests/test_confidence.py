@@ -250,7 +250,7 @@ class TestCalibration:
         monkeypatch.setattr(
             module, "_trained_like", lambda model, rest, *others: seen.append({s.group for s in rest})
         )
-        with pytest.raises(ValueError, match="hardly any held-out image"):
+        with pytest.raises(ValueError, match="almost no held-out image"):
             calibrate(model, grouped, progress=False)
         assert len(seen) == 10
         for trained, held in zip(seen[::2], seen[1::2], strict=True):
@@ -280,7 +280,7 @@ class TestCalibration:
 
     def test_too_few_samples_get_a_sentence(self, model, dataset):
         few = dataset_from_arrays([s.image() for s in dataset[:4]], [s.points() for s in dataset[:4]])
-        with pytest.raises(ValueError, match="at least 10 samples, and there are 4"):
+        with pytest.raises(ValueError, match="at least 10 samples, but there are 4"):
             calibrate(model, few)
 
 

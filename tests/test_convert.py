@@ -92,14 +92,14 @@ def test_sizes_come_from_images_if_need_be(folder, tmp_path, table_format, monke
     assert first["points"][0] == pytest.approx([100 * 10.125 / 70, 100 * (79 - 12) / 80])
     (folder / "b.png").unlink()
     done = convert(folder, tmp_path / "more.tab", code=3)
-    assert "b.jpg: table needs the size of this image, which was not found" in done.stderr
+    assert "b.jpg: table needs the size of this image, but the image was not found" in done.stderr
     assert "converted 2 objects" in done.stdout
 
 
 def test_a_wrong_file_does_not_lose_the_others(folder, tmp_path, table_format):
     (folder / "b.pts").write_text("n_points: 7\n1 1\n")
     done = convert(folder, tmp_path / "out", code=3)
-    assert "b.pts: the header announces 7 points, but 1 follow" in done.stderr
+    assert "b.pts: the header gives 7 points, but 1 follow" in done.stderr
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["a.pts", "c.pts"]
     report = json.loads(convert(folder, tmp_path / "all.tab", "--json", code=3).stdout)
     assert (report["objects"], len(report["problems"])) == (2, 1)
@@ -146,12 +146,12 @@ def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monke
     monkeypatch.setattr(table, "read", read)
     write_annotations(tmp_path / "in.tab", [rich])
     done = convert(tmp_path / "in.tab", tmp_path / "out.tab")
-    for loss in ("names of landmarks", "the box", "the group"):
+    for loss in ("landmark names", "the box", "the group"):
         assert f"lost in 1 objects: {loss}" in done.stderr
-    assert "exact place" not in done.stderr
+    assert "exact position" not in done.stderr
     monkeypatch.setattr(table, "write", _coarse(table.write))
     done = convert(tmp_path / "in.tab", tmp_path / "coarse.tab")
-    assert "lost in 1 objects: the exact place of landmarks" in done.stderr
+    assert "lost in 1 objects: the exact position of landmarks" in done.stderr
 
 
 def _coarse(write):
@@ -162,11 +162,11 @@ def _coarse(write):
 
 
 def test_nothing_is_written_over(folder, tmp_path):
-    assert "a.pts: this is what is being converted" in refused(folder, folder)
-    assert "a.pts: this is what is being converted" in refused(folder, folder, "--force")
-    assert "a.pts: this is what is being converted" in refused(folder / "a.pts", folder / "a.pts")
+    assert "a.pts: this is the file being converted" in refused(folder, folder)
+    assert "a.pts: this is the file being converted" in refused(folder, folder, "--force")
+    assert "a.pts: this is the file being converted" in refused(folder / "a.pts", folder / "a.pts")
     convert(folder, tmp_path / "out")
-    assert "is there already: force=True replaces it" in refused(folder, tmp_path / "out")
+    assert "already exists: force=True replaces it" in refused(folder, tmp_path / "out")
     convert(folder, tmp_path / "out", "--force")
 
 
@@ -188,7 +188,7 @@ def test_a_preview_is_drawn_from_what_was_written(folder, tmp_path, table_format
 
 def test_wrong_words_get_a_sentence(folder, tmp_path, table_format):
     assert "there is no format 'xyz'" in refused(folder, tmp_path / "a", "--to", "xyz")
-    assert "one file of table holds all images" in refused(folder, tmp_path / "out", "--to", "table")
+    assert "table holds all images in one file" in refused(folder, tmp_path / "out", "--to", "table")
     assert "no format has this ending" in refused(folder, tmp_path / "a.xyz")
     assert "there is no such folder or file" in refused(tmp_path / "nowhere", tmp_path / "a")
     assert convert(folder, tmp_path / "quiet", "--quiet").output == ""
@@ -222,7 +222,7 @@ def test_a_stray_landmark_does_not_stop_tps(folder, tmp_path):
     lines[1] = ",".join([lines[1].split(",")[0], "-9", "5", *lines[1].split(",")[3:]])
     table.write_text("\n".join(lines))
     result = convert(table, tmp_path / "all.tps", code=3)
-    assert "landmarks 0 lie left of or below the image" in result.stderr
+    assert "landmarks 0 are left of or below the image" in result.stderr
     assert "choose csv" in result.stderr
     first, *rest = read_annotations(tmp_path / "all.tps")
     assert np.isnan(first.points[0]).all()
@@ -243,7 +243,7 @@ class TestNames:
     def test_names_that_differ_are_refused(self, table, tmp_path):
         sentence = refused(table, tmp_path / "all.json")
         assert "names differ in 1 of 5 objects" in sentence
-        assert "3.png, landmark 2 is called 'Ear-1', where most call it 'ear'" in sentence
+        assert "3.png, landmark 2 is called 'Ear-1', but most objects call it 'ear'" in sentence
         assert not (tmp_path / "all.json").exists()
 
     @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ class TestNames:
         assert len({annotation.names for annotation in read_annotations(tmp_path / "all.json")}) == 2
 
     def test_too_few_names(self, table, tmp_path):
-        assert "has 3 landmarks, and there are 2 names" in refused(
+        assert "has 3 landmarks, but there are 2 names" in refused(
             table, tmp_path / "a.json", "--names", "a,b"
         )
 

@@ -110,8 +110,8 @@ class TestImages:
     @pytest.mark.parametrize(
         ("array", "sentence"),
         [
-            (np.zeros((3, 3, 4)), "is \\(height, width\\)"),
-            (np.zeros((0, 3)), "is \\(height, width\\)"),
+            (np.zeros((3, 3, 4)), "the shape \\(height, width\\)"),
+            (np.zeros((0, 3)), "the shape \\(height, width\\)"),
             (np.zeros((3, 3), dtype=bool), "integers or floats, not bool"),
             (np.full((3, 3), "white"), "integers or floats"),
             (np.full((3, 3), np.nan), "not finite"),
@@ -171,12 +171,12 @@ class TestValidation:
         [
             (bad("x", np.where(np.arange(5)[:, None] == 3, np.nan, POINTS)), "landmarks 3 are missing"),
             (bad("x", np.where(np.arange(5)[:, None] == 3, -np.inf, POINTS)), "landmarks 3 are not finite"),
-            (bad("x", POINTS[:4]), "has 4 landmarks, where most have 5"),
+            (bad("x", POINTS[:4]), "has 4 landmarks, but most have 5"),
             (bad("x", POINTS + [100, 0]), "landmarks 0-4 lie far outside the image of 70 x 70"),
             (bad("x", np.where(np.arange(5)[:, None] == 2, 500.0, POINTS)), "landmarks 2 lie far outside"),
             (bad("x", np.full((5, 2), 20.0)), "collapsed"),
             (bad("x", np.arange(5)[:, None] * [10.0, 10]), "collapsed onto one line"),
-            (bad("x", POINTS, np.zeros((70, 70, 2), np.uint8)), "an image is"),
+            (bad("x", POINTS, np.zeros((70, 70, 2), np.uint8)), "an image must have the shape"),
             (Sample("x", good(9).image_source, None), "no landmark file"),
         ],
     )
@@ -189,7 +189,7 @@ class TestValidation:
     def test_repeated_samples_are_found_and_shared_images_are_not(self):
         twin, other_object = good(1), Sample("other", good(1).image_source, lambda: POINTS + 3)
         valid = validate(Dataset((good(0), good(1), twin, other_object), "test"))
-        assert valid.problems == ("good 1: repeats good 1, image and landmarks alike.",)
+        assert valid.problems == ("good 1: is the same as good 1, both image and landmarks.",)
         assert len(valid.dataset) == 3
 
     def test_closed_lips_are_no_problem(self):
@@ -224,7 +224,7 @@ class TestValidation:
         (first, second) = validate(
             Dataset((good(0), good(1), bad("x", POINTS * np.nan, np.zeros((3, 3, 2)))), "test")
         ).problems
-        assert "an image is" in first
+        assert "an image must have the shape" in first
         assert "landmarks 0-4 are missing" in second
 
     def test_synthetic_faces_are_valid(self):

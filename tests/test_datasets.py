@@ -65,7 +65,9 @@ class TestAnnotationFiles:
         table.rename(folder / "all.tab")
         assert len(load_dataset(folder)) == 4
         (folder / "more.tab").write_bytes((folder / "all.tab").read_bytes())
-        with pytest.raises(ValueError, match="all.tab, more.tab could each be the landmarks of this folder"):
+        with pytest.raises(
+            ValueError, match="all.tab, more.tab could each hold the landmarks of this folder"
+        ):
             load_dataset(folder)
 
     def test_landmarks_beside_images_come_first(self, table, folder):
@@ -83,7 +85,7 @@ class TestAnnotationFiles:
     def test_what_is_no_source_gets_a_sentence(self, folder):
         with pytest.raises(ValueError, match="nowhere: there is no such folder or file"):
             load_dataset(folder / "nowhere")
-        with pytest.raises(ValueError, match="a.png: this is an image: name its folder"):
+        with pytest.raises(ValueError, match="a.png: this is an image: give its folder"):
             load_dataset(folder / "a.png")
 
 
@@ -192,7 +194,7 @@ class TestOneFileForEachImage:
     def test_several_lists_of_all_images_are_not_guessed_at(self, images):
         for name in ("train", "test"):
             write_annotations(images / f"{name}.csv", [Annotation("a.png", POINTS)])
-        with pytest.raises(ValueError, match=r"test.csv, train.csv could each be"):
+        with pytest.raises(ValueError, match=r"test.csv, train.csv could each hold"):
             load_dataset(images)
 
     @pytest.mark.parametrize(
@@ -214,7 +216,7 @@ class TestOneFileForEachImage:
         [
             ("1 2\n3\n4 5\n", "line 1: expected two"),
             ("1 2 3\n", "line 1: expected two"),
-            ("1\n2\n3\n", "3 numbers are not pairs"),
+            ("1\n2\n3\n", "3 numbers do not form pairs"),
         ],
     )
     def test_other_text_gets_a_sentence(self, text, sentence, tmp_path):
@@ -289,7 +291,7 @@ class TestAddresses:
         names = [f"zip://inner/{name}.png::{archive}" for name in "abc"]
         assert find_images([f"zip://inner::{archive}"]) == names
         assert find_images([f"zip://inner/[ab].png::{archive}", names[0], names[2]]) == names
-        with pytest.raises(ValueError, match="no such image or folder, and no image of that pattern"):
+        with pytest.raises(ValueError, match="no such image or folder, and no image matches that pattern"):
             find_images([f"zip://inner/*.jpg::{archive}"])
 
     def test_what_cannot_be_reached_gets_a_sentence(self, archive, monkeypatch):
@@ -340,7 +342,7 @@ class TestSplits:
     def test_a_split_tears_no_group_apart_and_loses_nothing(self, groups, share, seed):
         dataset, sizes = samples_in_groups(groups), whole_groups(groups)
         if len(sizes) < 2:
-            with pytest.raises(ValueError, match="2 parts need as many groups, and there are 1"):
+            with pytest.raises(ValueError, match="2 parts need at least 2 groups, but there are 1"):
                 dataset.split(share, seed)
             return
         rest, held = dataset.split(share, seed)
@@ -362,7 +364,7 @@ class TestSplits:
     def test_folds_hold_out_each_sample_once(self, groups, count, seed):
         dataset, sizes = samples_in_groups(groups), whole_groups(groups)
         if len(sizes) < count:
-            with pytest.raises(ValueError, match="parts need as many groups"):
+            with pytest.raises(ValueError, match="parts need at least"):
                 dataset.folds(count, seed)
             return
         folds = dataset.folds(count, seed)
@@ -383,7 +385,7 @@ class TestSplits:
         dataset = Dataset(tuple(Sample(f"p{k // 3}_{k}.jpg", lambda: 0, None) for k in range(9)), "test")
         assert [s.group for s in dataset.grouped(r"(p\d+)_")] == ["p0"] * 3 + ["p1"] * 3 + ["p2"] * 3
         assert dataset.grouped(r"p\d")[8].group == "p2"
-        with pytest.raises(ValueError, match=r"p0_0.jpg: the pattern 'q\(\.\)' for groups does not match"):
+        with pytest.raises(ValueError, match=r"p0_0.jpg: the group pattern 'q\(\.\)' does not match"):
             dataset.grouped("q(.)")
 
     @pytest.mark.parametrize("share", [0, 1, -0.5])

@@ -1,33 +1,46 @@
 """What README and docs tell people to type is typed here, and examples in docstrings are run."""
 
+import ast
 import doctest
 import inspect
+import json
+import os
 import re
 import shlex
 import shutil
 from collections.abc import Callable
-from dataclasses import fields, replace
-from functools import partial
+from dataclasses import fields, is_dataclass, replace
+from functools import cached_property, partial
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
+from types import FunctionType, ModuleType
+from typing import NewType
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
 import pliant
+from pliant.crew import Crew
 from pliant.experts.linear_training import train_linear
+from pliant.fitting.algorithm import Entry
+from pliant.fitting.result import LevelTrace
+from pliant.level import Level
 from pliant.synthetic import write_faces
 from pliant.synthetic.video import write_video
 
 ROOT = Path(__file__).parents[1]
+DETECTOR_PAGE = ROOT / "docs" / "how-to" / "use-your-own-detector.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
 def snippets(page: Path) -> list[tuple[str, str]]:
     """The blocks of a page that can be run: Python, and commands of pliant."""
     found = []
-    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+    for _, language, indented in BLOCK.findall(page.read_text(encoding="utf-8")):
+        text = dedent(indented)
         if language == "python":
             found.append((language, text))
         elif not language and text.startswith("pliant "):
@@ -57,6 +70,11 @@ def world(tmp_path_factory, model):
     named = [replace(one, image=f"photographs/{one.image}") for one in annotations]
     pliant.write_annotations(root / "labels.xml", named)
     pliant.write_annotations(root / "old.tps", annotations)
+    pliant.write_annotations(root / "points.csv", annotations)
+    clicks = {one.image: (one.points + 1).tolist() for one in annotations}
+    (root / "clicks.json").write_text(json.dumps(clicks))
+    detector = next(text for language, text in snippets(DETECTOR_PAGE) if language == "python")
+    (root / "find_object.py").write_text(detector)
     people = sorted(file.stem for file in (root / "faces").glob("*.jpg"))
     rows = [
         f"faces/{name}.jpg,faces/{name}.pts,{'train' if k < 10 else 'test'}" for k, name in enumerate(people)
@@ -128,72 +146,149 @@ def _quick(words: list[str]) -> list[str]:
     return [*words, *(small if not set(small[:1]) & set(words) else [])]
 
 
-PUBLIC = sorted(name for name in pliant.__all__ if name != "__version__")
+def _rooms() -> dict[str, ModuleType]:
+    return {f"{room}.": getattr(pliant, room) for room in pliant._ROOMS}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_examples_in_docstrings_run(name, world, tmp_path, monkeypatch):
-    monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
-    assert _run_examples(getattr(pliant, name), name), f"pliant.{name} has no example"
+def _public() -> dict[str, object]:
+    """What users reach, by the name that they type: the face, the rooms, and values that these give back."""
+    found: dict[str, object] = {}
+    for prefix, place in {"": pliant, **_rooms()}.items():
+        for name in place.__all__:
+            thing = getattr(place, name)
+            if name != "__version__" and not any(thing is known for known in found.values()):
+                found[prefix + name] = thing
+    return found | {
+        "catalogue()[0]": Entry,
+        "connect()": Crew,
+        "fit().trace[0]": LevelTrace,
+        "Model.levels[0]": Level,
+    }
 
 
-def _run_examples(thing: object, name: str) -> bool:
-    """Whether a thing has examples in its docstring, all of which are run."""
-    finder = doctest.DocTestFinder(recurse=False)
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
-    tests = [test for test in finder.find(thing, name, globs={"pliant": pliant, "np": np}) if test.examples]
-    for test in tests:
-        assert runner.run(test).failed == 0
-    return bool(tests)
+PUBLIC = _public()
+CONSTANTS = {name for name, thing in PUBLIC.items() if not callable(thing) or isinstance(thing, NewType)}
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_names_say_what_they_take_and_give(name):
-    thing = getattr(pliant, name)
-    text = inspect.getdoc(thing) or ""
-    assert len(text.splitlines()[0]) > 20, f"pliant.{name} does not say what it is"
-    if inspect.isfunction(thing):
-        _check_sections(thing, name)
-
-
-def _check_sections(thing: Callable[..., object], name: str, gives: bool = True) -> None:
-    """A function has an entry for each parameter, and says what it gives, if it gives anything."""
-    text = inspect.getdoc(thing) or ""
-    parameters = list(inspect.signature(thing).parameters)
-    assert not parameters or "Parameters\n---" in text, f"pliant.{name} does not say what it takes"
-    for parameter in parameters:
-        assert re.search(rf"^\W*{parameter}\b|[,*] ?{parameter}\b", text, re.MULTILINE), (
-            f"{name}: {parameter}"
-        )
-    said = "Returns\n---" in text or "Yields\n---" in text
-    assert said or not gives, f"pliant.{name} does not say what it gives"
-
-
-def _functions_of_rooms() -> dict[str, Callable[..., object]]:
-    """Functions that are reached as `pliant.plots.plot_fit`, and are at home there."""
-    found = {}
-    for room in (pliant.plots, pliant.synthetic, pliant.metrics, pliant.report):
-        for name in getattr(room, "__all__", None) or vars(room):
-            thing = getattr(room, name)
-            own = inspect.isfunction(thing) and thing.__module__.startswith(room.__name__)
-            if own and not name.startswith("_"):
-                found[f"{room.__name__.removeprefix('pliant.')}.{name}"] = thing
+def _members(thing: object) -> dict[str, property | Callable[..., object]]:
+    """Public methods and properties of a class, with those of its bases that are not public themselves."""
+    found: dict[str, property | Callable[..., object]] = {}
+    for cls in reversed(inspect.getmro(thing)) if inspect.isclass(thing) else ():
+        if cls is thing or (cls.__module__.startswith("pliant.") and cls not in PUBLIC.values()):
+            for name, value in vars(cls).items():
+                plain = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+                if not name.startswith("_") and isinstance(plain, (property, cached_property, FunctionType)):
+                    found[name] = plain
     return found
 
 
-ROOMS = _functions_of_rooms()
-
-
-@pytest.mark.parametrize("name", ROOMS)
-def test_functions_of_rooms_say_what_they_take_and_give(name, world, tmp_path, monkeypatch):
-    thing = ROOMS[name]
+def _examples(thing: object, name: str, world: Path, place: Path) -> str:
+    """Run the examples in a docstring and give their text; an example that is wrong fails."""
     text = inspect.getdoc(thing) or ""
-    assert len(text.split("\n")[0]) > 15, f"pliant.{name} does not say what it is"
+    names = {"pliant": pliant, "np": np}
+    test = doctest.DocTestParser().get_doctest(text, names, f"pliant.{name}", None, None)
+    if test.examples:
+        os.chdir(shutil.copytree(world, place / name, dirs_exist_ok=True))
+        said: list[str] = []
+        runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+        assert runner.run(test, out=said.append).failed == 0, "".join(said)
+        plt.close("all")
+    return "".join(example.source for example in test.examples)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC.keys() - CONSTANTS))
+def test_examples_in_docstrings_run(name, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    thing = PUBLIC[name]
+    own = _examples(thing, name, world, tmp_path)
+    assert own, f"pliant.{name} has no example"
+    for member, value in _members(thing).items():
+        full = f"{name}.{member}"
+        shown = _examples(value, full, world, tmp_path)
+        if isinstance(value, FunctionType):
+            assert shown, f"pliant.{full} has no example"
+        else:
+            assert f".{member}" in own + shown, f"pliant.{full} is in no example of pliant.{name}"
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC.keys() - CONSTANTS))
+def test_public_names_say_what_they_take_and_give(name):
+    thing = PUBLIC[name]
+    _check_summary(thing, name)
+    if inspect.isfunction(thing):
+        _check_sections(thing, name)
+    elif is_dataclass(thing):
+        told = _entries(thing, "Parameters") | _entries(thing, "Attributes")
+        missing = [one.name for one in fields(thing) if one.name not in told]
+        assert not missing or thing is pliant.motion.PatchFrame, f"pliant.{name} does not describe {missing}"
+    for member, value in _members(thing).items():
+        _check_summary(value, f"{name}.{member}")
+        if isinstance(value, FunctionType):
+            _check_sections(value, f"{name}.{member}")
+
+
+@pytest.mark.parametrize("name", sorted(CONSTANTS))
+def test_constants_say_what_they_are(name):
+    room, _, last = name.rpartition(".")
+    source = Path(pliant.__file__).parent / room
+    files = source.glob("*.py") if source.is_dir() else [source.with_suffix(".py")]
+    told = [
+        isinstance(below, ast.Expr)
+        for file in files
+        for line, below in pairwise(ast.parse(file.read_text(encoding="utf-8")).body)
+        if isinstance(line, (ast.Assign, ast.AnnAssign)) and re.match(rf"{last}\b", ast.unparse(line))
+    ]
+    assert told == [True], f"pliant.{name} does not say what it is"
+
+
+def _check_summary(thing: object, name: str) -> None:
+    first, *rest = (inspect.getdoc(thing) or "").split("\n")
+    assert len(first) > 10, f"pliant.{name} does not say what it is"
+    assert first.endswith("."), f"pliant.{name}: the first line is no sentence: {first}"
+    assert not rest or not rest[0], f"pliant.{name}: there is no blank line below the first"
+
+
+def _check_sections(thing: Callable[..., object], name: str) -> None:
+    """A function has an entry with a type for each parameter, and says what it gives, if it gives anything."""
     signature = inspect.signature(thing)
-    if len(signature.parameters) > 2:
-        _check_sections(thing, name, gives=signature.return_annotation != "None")
-    monkeypatch.chdir(shutil.copytree(world, tmp_path / "place"))
-    _run_examples(thing, name)
+    described = _entries(thing, "Parameters")
+    for parameter in signature.parameters.values():
+        if parameter.name not in ("self", "cls"):
+            assert parameter.name in described, f"pliant.{name} does not say what {parameter.name} is"
+            loose = parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
+            assert described[parameter.name] or loose, f"pliant.{name}: {parameter.name} has no type"
+    unknown = described.keys() - signature.parameters.keys()
+    assert not unknown, f"pliant.{name} describes {unknown}, which it does not take"
+    gives = signature.return_annotation not in ("None", None)
+    told = _entries(thing, "Returns") or _entries(thing, "Yields")
+    assert bool(told) == gives, f"pliant.{name} does not say what it gives"
+
+
+def _entries(thing: object, title: str) -> dict[str, str]:
+    """The names in a section of a docstring, and their types; several names may share a line."""
+    text = inspect.getdoc(thing) or ""
+    section = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[\w ]*\n---|\Z)", text, re.MULTILINE | re.DOTALL)
+    found = {}
+    for line in section[1].split("\n") if section else []:
+        if line and not line.startswith(" "):
+            several, _, kind = line.partition(" : ")
+            found |= {name.strip(" *"): kind for name in several.split(", ")}
+    return found
+
+
+def test_api_pages_have_every_public_name_once():
+    listed = []
+    for page in sorted((ROOT / "docs" / "reference" / "api").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        place = ""
+        for kind, name in re.findall(r"^\.\. (currentmodule|auto\w+):: ?(\S*)", text, re.MULTILINE):
+            if kind == "currentmodule":
+                place = name
+            elif kind != "autosummary":
+                listed.append(f"{place}.{name}".removeprefix("pliant."))
+    inner = {"catalogue()[0]", "connect()", "fit().trace[0]", "Model.levels[0]"}
+    homes = {"fitting.algorithm.Entry", "crew.Crew", "fitting.result.LevelTrace", "level.Level"}
+    assert sorted(listed) == sorted((PUBLIC.keys() - inner) | homes)
 
 
 SETTINGS = [

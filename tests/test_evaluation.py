@@ -84,7 +84,7 @@ class TestEvaluate:
         bare = replace(dataset[0], points_source=None)
         mixed = Dataset((bare, dataset[1]), "mixed")
         assert evaluate(model, mixed, **FEW).rows[0] == evaluate(model, dataset[1:2], **FEW).rows[0]
-        with pytest.raises(ValueError, match="bare: no image has a landmark file beside it"):
+        with pytest.raises(ValueError, match="bare: no image has landmarks"):
             evaluate(model, Dataset((bare,), "bare"), **FEW)
 
     def test_samples_that_cannot_be_used(self, model, dataset):
@@ -100,7 +100,7 @@ class TestEvaluate:
         fewer = Dataset(
             tuple(replace(s, points_source=lambda s=s: s.points()[:20]) for s in dataset[:2]), "fewer"
         )
-        with pytest.raises(ValueError, match="fewer: the images have 20 landmarks, and the model has 68"):
+        with pytest.raises(ValueError, match="fewer: the images have 20 landmarks, but the model has 68"):
             evaluate(model, fewer, **FEW)
 
     @pytest.mark.parametrize(
@@ -108,9 +108,9 @@ class TestEvaluate:
         [
             ({"algorithms": []}, "at least one algorithm"),
             ({"algorithms": ["po-asyn-gn"]}, "Did you mean 'po-asy-gn'"),
-            ({"noise": -0.1}, "noise=-0.1: it must be a number from 0"),
+            ({"noise": -0.1}, "noise=-0.1: it must be a number of at least 0"),
             ({"noise": np.nan}, "noise=nan"),
-            ({"starts": 0}, "starts=0: it must be a whole number from 1"),
+            ({"starts": 0}, "starts=0: it must be a whole number of at least 1"),
             ({"points": "99"}, "no landmark 99"),
             ({"iterations": (1, 2, 3)}, "2 levels"),
             ({"sampling": 0.0}, "sampling"),
@@ -294,12 +294,15 @@ class TestEvaluateCommand:
         [
             (("{folder}", "--algorithm", "po-assy-gn"), "Did you mean 'po-asy-gn'"),
             (("nowhere",), "nowhere: there is no such folder"),
-            (("{bare}",), "no image has a landmark file beside it"),
+            (("{bare}",), "no image has landmarks"),
             (("{folder}", "-o", "no/where.json"), "does not exist"),
             (("{folder}", "-o", "fits.txt"), "files that end in .parquet"),
-            (("{folder}", "--start", "noise", "--detector", "haar-face"), "nothing to be found: say --start"),
-            (("{folder}", "--noise", "0.1"), "say --start noise"),
-            (("{folder}", "--objects", "none"), "a number of objects from 1, or 'all'"),
+            (
+                ("{folder}", "--start", "noise", "--detector", "haar-face"),
+                "start noise does not search: use --start",
+            ),
+            (("{folder}", "--noise", "0.1"), "use --start noise"),
+            (("{folder}", "--objects", "none"), "a number of objects of at least 1, or 'all'"),
         ],
     )
     def test_mistakes_get_one_sentence(self, file, folder, tmp_path, arguments, sentence):
@@ -330,9 +333,7 @@ class TestPlots:
             figure = plot_fit(result, sample.image())
             assert len(figure.axes) == panels
             figure.savefig(tmp_path / "fit.png")
-        assert "outside of the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace(
-            "\n", " "
-        )
+        assert "outside the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace("\n", " ")
         assert good.plot(sample.image()).axes[0].get_title() == f"{good.algorithm}: {good.status}"
 
     @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3), (3, 2000)])

@@ -185,7 +185,7 @@ class TestShards:
     def test_other_settings_in_the_same_folder_are_refused(self, face_folders, three, tmp_path):
         folder = shutil.copytree(three / "shard1", tmp_path / "one")
         with pytest.raises(
-            ValueError, match=r"algorithms.json: .* noise is 0.05 and 0.1. Give this one a folder"
+            ValueError, match=r"algorithms.json: .* noise is 0.05 and 0.1. Use a separate folder"
         ):
             do_shards(folder, wanted(face_folders, noise=0.1), "2/3")
         assert table_of(folder) == table_of(three / "shard1")
@@ -251,7 +251,7 @@ class TestMerging:
             path.unlink()
         (sentence,) = merge_experiments([folder]).missing
         assert "algorithms: po-inv-gn, start 0; po-inv-gn, start 1; ssd-asy-gn-sch, start 0; " in sentence
-        assert f"--output {folder}: it goes on." in sentence
+        assert f"--output {folder} to continue." in sentence
 
     def test_a_damaged_file_is_named_unless_there_is_a_good_one(self, three, tmp_path):
         folder = shutil.copytree(three, tmp_path / "three")
@@ -281,7 +281,7 @@ class TestMerging:
     )
     def test_other_settings_are_refused_with_their_names(self, face_folders, three, tmp_path, changes, said):
         do_shards(tmp_path / "other", wanted(face_folders, **changes), "100/100")
-        with pytest.raises(ValueError, match=f"are not of the same experiment: {said}"):
+        with pytest.raises(ValueError, match=f"are from different experiments: {said}"):
             merge_experiments([three / "shard1", tmp_path / "other"], tmp_path / "all")
         assert not (tmp_path / "all").exists()
 
@@ -300,15 +300,15 @@ class TestMerging:
         fewer = next((moved / "test").glob("*.pts"))
         fewer.unlink()
         do_shards(tmp_path / "fewer", wanted(moved), "100/100")
-        with pytest.raises(
-            ValueError, match=r"train is .*, test is .*, and their landmarks are not the same"
-        ):
+        with pytest.raises(ValueError, match=r"train is .*, test is .*, and their landmarks differ"):
             merge_experiments([three / "shard1", tmp_path / "fewer"], tmp_path / "none")
 
     def test_a_folder_without_an_experiment_is_a_sentence(self, three, tmp_path):
         with pytest.raises(ValueError, match="there is no experiment here"):
             merge_experiments([tmp_path])
-        with pytest.raises(ValueError, match="output=s3://bucket/all: experiments are written to folders"):
+        with pytest.raises(
+            ValueError, match="output=s3://bucket/all: experiments can only be written to folders"
+        ):
             merge_experiments([three / "shard1"], "s3://bucket/all")
 
 
@@ -346,7 +346,7 @@ class TestCrews:
         monkeypatch.setattr(running, "_fit", fit_but_one)
         with pytest.raises(ValueError, match="algorithms, po-inv-gn, start 1: the moon is full") as refused:
             conduct(tmp_path, wanted(face_folders), jobs=jobs, progress=False)
-        assert "run this again to go on" in str(refused.value)
+        assert "Run the same command again to continue" in str(refused.value)
         assert len(names_in(tmp_path)) == 3
         monkeypatch.setattr(running, "_fit", fit)
         conduct(tmp_path, wanted(face_folders), jobs=jobs, progress=False)
@@ -391,7 +391,7 @@ class TestClocks:
         assert self.fits(["A, 1 at a time"], ["A, 1 at a time"]) == "Fits ran on A, 1 at a time."
         assert self.fits([], []) == ""
         said = self.fits(["A, 1 at a time"], ["B, 1 at a time", "A, 1 at a time"])
-        assert "not all measured alike" in said
+        assert "measured under different conditions" in said
         assert "on A, 1 at a time; on B, 1 at a time." in said
 
 
@@ -410,7 +410,9 @@ class TestCommand:
         options = self.options(face_folders, tmp_path / "s")
         said = command("experiment", *options, "--shard", "1/3", "-o", tmp_path / "out")
         assert "algorithms, shard 1/3: fitted 2 of its 2 units" in said.out
-        assert f"when all 3 shards are done: pliant merge {tmp_path / 'out'}" in said.out.replace("\n", "")
+        assert f"when all 3 shards are done, run: pliant merge {tmp_path / 'out'}" in said.out.replace(
+            "\n", ""
+        )
         assert table_of(tmp_path / "out") == table_of(three / "shard1")
         again = command("experiment", *options, "--shard", "1/3", "-o", tmp_path / "out", "--json")
         assert json.loads(again.out)["experiments"] == {"algorithms": {"units": 2, "fitted": 0}}
@@ -422,7 +424,7 @@ class TestCommand:
         said = command("experiment", *options, "--shard", "4/3", code=1)
         assert "--shard 4/3: there is no shard 4 of 3" in said.err
         said = command("experiment", "report", "--shard", "1/3", code=1)
-        assert "it takes no --train, --test, --settings or --shard" in said.err.replace("\n", " ")
+        assert "it does not take --train, --test, --settings, --shard" in said.err.replace("\n", " ")
 
     def test_a_merge_draws_the_report_or_says_what_is_missing(self, command, three, tmp_path):
         parts = [three / f"shard{k}" for k in (1, 2, 3)]

@@ -91,7 +91,7 @@ class TestOneImageOrMany:
         start = dataset[0].points()
         with pytest.raises(ValueError, match="3 images and 2 starts"):
             pliant.fit(model, files, [start] * 2)
-        with pytest.raises(ValueError, match="not as many starts as images"):
+        with pytest.raises(ValueError, match="numbers of starts and images differ"):
             pliant.fit(model, iter(files), iter([start] * 2), **QUICK)
 
     def test_sources_in_place_of_data_sets(self, face_folders, tmp_path):

@@ -237,7 +237,7 @@ class TestChecking:
         assert {(suspect.number, suspect.check) for suspect in suspects} == {
             (number, "facing") for number in RIGHT
         }
-        assert "mirrored, not turned" in suspects[0].reason
+        assert "mirrored, not rotated" in suspects[0].reason
         made = [fish(number, turn=np.pi * (number == 3)) for number in range(24)]
         turned = dataset_from_arrays([image for image, _ in made], [points for _, points in made])
         suspects = [suspect for suspect in find_suspects(validate(turned)) if suspect.check != "shape"]

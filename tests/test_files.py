@@ -64,7 +64,7 @@ def test_a_pipe_is_not_waited_for(pipe):
         [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, timeout=60
     )
     sentences = [line.rsplit("/", 1)[-1] for line in done.stdout.splitlines()]
-    assert sentences == [f"{name}: this is a pipe (FIFO), and a plain file is needed." for name in READERS]
+    assert sentences == [f"{name}: this is a pipe (FIFO), but a plain file is needed." for name in READERS]
 
 
 def test_a_pipe_among_the_images_fails_alone(pipe, dataset, model):
@@ -91,14 +91,14 @@ def test_folders_and_sockets_are_named(tmp_path, read):
         made.bind(str(tmp_path / "socket.csv"))
         for kind in ("folder", "socket"):
             with pytest.raises(
-                (ValueError, OSError), match=rf"{kind}\.csv: this is a {kind}, and a plain file"
+                (ValueError, OSError), match=rf"{kind}\.csv: this is a {kind}, but a plain file"
             ):
                 read(tmp_path / f"{kind}.csv")
 
 
 @pytest.mark.parametrize("read", [pliant.load_dataset, lambda path: find_images([str(path)]), read_video])
 def test_links_that_go_round_get_a_sentence(circle, read):
-    with pytest.raises((ValueError, OSError), match=r"x\.jpg: this symbolic link leads nowhere, or round"):
+    with pytest.raises((ValueError, OSError), match=r"x\.jpg: this symbolic link is broken or circular"):
         read(circle("x.jpg"))
 
 
@@ -129,7 +129,7 @@ def test_links_that_go_round_among_others_are_left_alone(circle, tmp_path, face_
 def test_convert_beside_a_circle(circle, tmp_path, face_folders, command):
     """The target is compared with what is read, links resolved."""
     target = circle("out.csv")
-    assert "is there already" in command("convert", face_folders / "test", target, code=1).err
+    assert "already exists" in command("convert", face_folders / "test", target, code=1).err
 
 
 class TestReplaced:

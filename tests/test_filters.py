@@ -242,7 +242,10 @@ def test_files_keep_the_filter(calibrated, tmp_path):
     [
         ({"turn": 9.0}, "turned by 9"),
         ({"weights": np.full((8, 9, 9), np.nan, dtype=np.float32)}, "not finite"),
-        ({"shape": np.full((68, 2), 1e4) * np.random.default_rng(0).uniform(size=(68, 2))}, "outside of it"),
+        (
+            {"shape": np.full((68, 2), 1e4) * np.random.default_rng(0).uniform(size=(68, 2))},
+            "outside the filter",
+        ),
         ({"weights": np.zeros((8, 200, 200), dtype=np.float32)}, "200 x 200 cells"),
     ],
 )

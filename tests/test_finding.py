@@ -193,7 +193,7 @@ class TestDetectors:
 
     @pytest.mark.parametrize("answer", [[[1, 2, 3]], [[5, 5, 5, 9]], [[0, 0, np.nan, 4]]])
     def test_wrong_boxes_get_a_sentence(self, answer):
-        with pytest.raises(ValueError, match="the detector mine must give boxes"):
+        with pytest.raises(ValueError, match="the detector mine must return boxes"):
             detected("mine", lambda image: answer, np.zeros((9, 9)))
 
     def test_functions_by_name(self, tmp_path):
@@ -261,7 +261,7 @@ class TestFindStarts:
             ({"start": "somewhere"}, "start=somewhere: it must be auto, detector"),
             ({"start": "detector"}, "trained with the detector knows: say where it is"),
             ({"start": "detector", "detector": "haar-face"}, "has not learned .* boxes of haar-face"),
-            ({"start": "placement", "tries": 0}, "tries=0: it must be a whole number from 1"),
+            ({"start": "placement", "tries": 0}, "tries=0: it must be a whole number of at least 1"),
             ({"start": "landmarks"}, "give them as starts"),
         ],
     )
@@ -271,7 +271,10 @@ class TestFindStarts:
 
     def test_models_that_know_nothing(self, trained):
         bare = replace(trained, placements=())
-        for way, sentence in (("placement", "usually is: train it again"), ("detector", "about no detector")):
+        for way, sentence in (
+            ("placement", "usually is: train it again"),
+            ("detector", "without a detector"),
+        ):
             with pytest.raises(ValueError, match=sentence):
                 find_starts(bare, way)
 

@@ -62,7 +62,7 @@ def test_good_and_bad_images(fit, folder, tmp_path):
     assert list(fits["image"]) == [str(path) for path in sorted(mixed.iterdir()) if path.suffix != ".pts"]
     reasons = {os.path.basename(image): why for image, why in zip(fits["image"], fits["reason"], strict=True)}
     assert reasons["broken.jpg"] == "this is not an image of a known format."
-    assert reasons["dot.png"] == "1 x 1 pixels are too few to find anything in."
+    assert reasons["dot.png"] == "1 x 1 pixels are too few to find anything."
     assert list(fits["status"] == "failed") == [True, True, False, False, False]
     faces = [f"face-000{k}" for k in range(3)]
     assert files_in(output) == [
@@ -162,7 +162,7 @@ def test_manifests_and_parts(fit, folder, tmp_path):
         in fit(manifest, "--part", "c", "-o", "x", code=ERROR).err
     )
     assert (
-        "is a folder, and only a manifest has parts" in fit(folder, "--part", "b", "-o", "x", code=ERROR).err
+        "is a folder, but only a manifest has parts" in fit(folder, "--part", "b", "-o", "x", code=ERROR).err
     )
 
 
@@ -187,11 +187,11 @@ def test_alike_names_from_landmarks(fit, folder, tmp_path):
         (("{images}", "--boxes", "{boxes}"), "line 1: expected the columns"),
         (
             ("{images}", "--iterations", "2.5"),
-            "--iterations 2.5: it must be a whole number from 1 for each level",
+            "--iterations 2.5: it must be a whole number of at least 1 for each level",
         ),
         (("{images}", "--device", "abacus"), "--device abacus: it must be cpu or reference"),
         (("{images}", "--landmarks", "points"), "there is no format 'points'"),
-        (("{images}", "--annotations", "fits.pts"), "a .pts file holds one image's landmarks"),
+        (("{images}", "--annotations", "fits.pts"), "a .pts file holds the landmarks of one image"),
         (("{images}", "{images}/../twin/face-0000.png", "--draw"), "face-0000: fit them separately"),
     ],
 )
@@ -244,10 +244,10 @@ def test_resume(fit, folder, tmp_path):
     output = tmp_path / "out"
     fit(folder, "-o", output, "--resume")  # nothing there: it begins
     again = fit(folder, "-o", output, "--resume", "--csv")
-    assert "nothing to do: this run had finished" in again.out
+    assert "nothing to do: this run is already complete" in again.out
     assert files_in(output) == ["fits.csv", "fits.parquet"]
     other = fit(folder, "-o", output, "--resume", "--sampling", "0.5", code=ERROR)
-    assert "sampling was 1.0, and is 0.5" in other.err
+    assert "sampling was 1.0 and is now 0.5" in other.err
     journal = output / "fits.unfinished.jsonl"
     with Journal(
         journal, {**read_head(output / "fits.parquet"), "settings": {"landmarks": "none", "draw": False}}
@@ -256,7 +256,7 @@ def test_resume(fit, folder, tmp_path):
     with open(journal, "a") as file:
         file.write('{"im')
     unfinished = fit(folder, "-o", output, code=ERROR)
-    assert "go on with --resume, or write to another folder" in unfinished.err
+    assert "continue with --resume, or write to another folder" in unfinished.err
 
 
 def test_a_finished_run_is_replaced_on_request_alone(fit, folder, tmp_path):
@@ -265,9 +265,9 @@ def test_a_finished_run_is_replaced_on_request_alone(fit, folder, tmp_path):
     before = {name: (output / name).read_bytes() for name in files_in(output)}
     for more in ([], ["--landmarks", "pts"], ["--sampling", "0.5"]):
         done = fit(folder, "-o", output, *more, code=ERROR)
-        assert "has the fits of a run that has finished: replace them with --overwrite" in done.err
+        assert "has the fits of a finished run: replace them with --overwrite" in done.err
     plan = fit(folder, "-o", output, "--overwrite", "--dry-run").out
-    assert "would be replaced when all is done" in plan
+    assert "they would replace the results of an earlier run" in plan
     assert {name: (output / name).read_bytes() for name in files_in(output)} == before
     fit(folder, "-o", output, "--overwrite", "--csv")
     assert files_in(output) == ["fits.csv", "fits.parquet"]

@@ -33,7 +33,7 @@ def test_what_conventions_mean():
     assert_allclose(Convention("", first_pixel=(1, 1)).to_theirs(corner), [[1, 1]])
     assert_allclose(Convention("", y_up=True).to_theirs(corner, size), [[0, 479]])
     assert_allclose(Convention("", (0.5, 0.5), "percent").to_theirs(corner, size), [[0.5 / 6.4, 0.5 / 4.8]])
-    with pytest.raises(ValueError, match="size of the image must be known"):
+    with pytest.raises(ValueError, match="need the size of the image"):
         Convention("", y_up=True).to_ours(corner)
 
 
@@ -68,7 +68,7 @@ def read_annotations_as_if_images_were_there(path, annotations):
 
 def test_what_is_no_landmark_file_gets_a_sentence(tmp_path):
     (tmp_path / "a.xyz").write_text("hello")
-    with pytest.raises(ValueError, match="a.xyz: what is in this file is none of the known formats.*pts"):
+    with pytest.raises(ValueError, match="a.xyz: this file is in none of the known formats.*pts"):
         read_annotations(tmp_path / "a.xyz")
     with pytest.raises(ValueError, match="b.pts: there is no such landmark file"):
         read_landmarks(tmp_path / "b.pts")
@@ -95,7 +95,7 @@ class TestPts:
     @pytest.mark.parametrize(
         ("text", "sentence"),
         [
-            ("version: 1\nn_points: 4\n{\n1 1\n2 2\n}", "announces 4 points, but 2 follow"),
+            ("version: 1\nn_points: 4\n{\n1 1\n2 2\n}", "gives 4 points, but 2 follow"),
             ("1 1\n2 x\n", "line 2: expected two numbers, found '2 x'"),
             ("1 1 1\n", "line 1: expected two numbers"),
             ("n_points: many\n1 1\n", "line 1: 'n_points: many'"),

@@ -276,7 +276,7 @@ def test_what_a_file_that_leaves_out_missing_landmarks_cannot_hold(name, tmp_pat
 
 @pytest.mark.parametrize("name", BOXED)
 def test_files_that_name_images_need_their_names(name, tmp_path):
-    with pytest.raises(ValueError, match="a.out: .* name.* images, and these landmarks are of none"):
+    with pytest.raises(ValueError, match="a.out: .* name.* images, but these landmarks have no image"):
         write_annotations(tmp_path / "a.out", [Annotation("", np.array([A, B]), size=(8, 4))], name)
 
 
@@ -285,7 +285,7 @@ TASK = '[{{"id": 3, "data": {{"image": "a.png"}}, "annotations": [{{"result": [{
 KEYPOINT = '{{"id": "k", "type": "keypointlabels", "original_width": 8, "original_height": 4, "value": {}}}'
 ONE = KEYPOINT.format('{"x": 1, "y": 1, "keypointlabels": ["eye"]}')
 DAMAGE = [
-    ("ljson", '{"version": 9, "landmarks": 0}', "LJSON of version 9 is not known"),
+    ("ljson", '{"version": 9, "landmarks": 0}', "LJSON version 9 is not supported"),
     ("ljson", '{"version": 2,\n "landmarks"', "a, line 2: this is not JSON"),
     ("ljson", '{"version": 2, "landmarks": {}}', "there is no 'points'"),
     ("ljson", '{"version": 2, "landmarks": {"points": [[1, 2], [3]]}}', "not all pairs of numbers"),
@@ -311,8 +311,8 @@ DAMAGE = [
         "# c\n2\n0 4 .1 .1 0 0 0\n0 4 .1 x 0 0 0\nhost.jpg",
         "a, line 4: expected a point of seven numbers",
     ),
-    ("asf", "2\n0 4 .1 .1 0 0 0\n", "2 points are announced, but 1 lines follow"),
-    ("asf", "two\n", "should say how many points"),
+    ("asf", "2\n0 4 .1 .1 0 0 0\n", "header gives 2 points, but 1 lines follow"),
+    ("asf", "two\n", "must give the number of points"),
     ("coco", '{"images": [], "annotations": []}', "no object in this file has keypoints"),
     ("coco", '{"images": [{"name": 1}], "annotations": []}', "a, images: there is no 'id'"),
     (
@@ -331,17 +331,21 @@ DAMAGE = [
         "a, line 2: expected points x,y;x,y, found '3'",
     ),
     ("cvat", IMAGE.format('<points label="b"/>'), "a, line 2: <points> has no 'points'"),
-    ("cvat", IMAGE.format('<points label="b" points="1,2"/>\n' * 2), "a, line 3: there are two points 'b'"),
+    (
+        "cvat",
+        IMAGE.format('<points label="b" points="1,2"/>\n' * 2),
+        "a, line 3: one object has two points 'b'",
+    ),
     ("cvat", IMAGE.format(""), "nothing in this file has points"),
     ("label-studio", '{"a": 1}', "expected a list of tasks"),
     ("label-studio", '[{"id": 3, "kp": [{"keypointlabels": ["eye"]}]}]', "a, task 3: .* not as JSON-MIN"),
-    ("label-studio", TASK.format(f"{ONE}, {ONE}"), "task 3, region k: there are two keypoints 'eye'"),
-    ("label-studio", TASK.format(KEYPOINT.format('{"x": "1"}')), "region k: 'x' should be a number, not '1'"),
+    ("label-studio", TASK.format(f"{ONE}, {ONE}"), "task 3, region k: one object has two keypoints 'eye'"),
+    ("label-studio", TASK.format(KEYPOINT.format('{"x": "1"}')), "region k: 'x' must be a number, not '1'"),
     ("label-studio", TASK.format(""), "no task in this file has keypoints"),
     (
         "label-studio",
         TASK.format(ONE.replace('"value"', '"image_rotation": 90, "value"')),
-        "region k: .* was turned",
+        "region k: .* was rotated",
     ),
 ]
 

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from pliant.data.annotation import Annotation
+from pliant.data.archives import read_array
 from pliant.data.formats import format_of, formats, read_annotations, write_annotations
 
 NAN = np.nan
@@ -65,14 +66,14 @@ class TestNumpy:
         np.save(tmp_path / "a.npy", np.array([Trap()], dtype=object), allow_pickle=True)
         np.savez(tmp_path / "b.npz", points=np.ones((1, 3, 2)), images=np.array([Trap()], dtype=object))
         for name in ("a.npy", "b.npz"):
-            with pytest.raises(ValueError, match=f"{name}.* cannot be read, as it holds Python objects"):
+            with pytest.raises(ValueError, match=f"{name}.* cannot be read, because it holds Python objects"):
                 read_annotations(tmp_path / name)
 
     @pytest.mark.parametrize(
         ("arrays", "sentence"),
         [
             ({"points": np.ones((2, 3, 2))}, r"expected the arrays points .* found points"),
-            ({"points": np.ones((3, 2)), "images": np.array(["a"])}, r"must be numbers \(k, v, 2\)"),
+            ({"points": np.ones((3, 2)), "images": np.array(["a"])}, r"must be numbers of shape \(k, v, 2\)"),
             ({"points": np.ones((2, 3, 2)), "images": np.array(["a"])}, r"images must be text \(2,\)"),
             (
                 {"points": np.ones((1, 3, 2)), "images": np.array([1])},
@@ -87,7 +88,7 @@ class TestNumpy:
 
     def test_damage(self, tmp_path):
         np.save(tmp_path / "a.npy", np.ones((3, 3)))
-        with pytest.raises(ValueError, match=r"expected numbers \(v, 2\), found float64 \(3, 3\)"):
+        with pytest.raises(ValueError, match=r"expected numbers of shape \(v, 2\), found float64 \(3, 3\)"):
             read_annotations(tmp_path / "a.npy")
         np.savez(tmp_path / "b.npz", points=np.ones((1, 3, 2)), images=np.array(["a"]))
         for name, whole in (("a.npy", tmp_path / "a.npy"), ("b.npz", tmp_path / "b.npz")):
@@ -152,7 +153,7 @@ class TestImageJ:
 
     def test_what_is_no_landmark(self, tmp_path):
         (tmp_path / "a.roi").write_bytes(roi_bytes([[1, 2], [3, 4], [5, 1]], kind=0))
-        with pytest.raises(ValueError, match="a.roi is a polygon and not a point"):
+        with pytest.raises(ValueError, match="a.roi is a polygon, not a point"):
             read_annotations(tmp_path / "a.roi")
         moved = bytearray(roi_bytes([[1, 2]]))
         struct.pack_into(">i", moved, 56, 7)
@@ -242,7 +243,7 @@ class TestSleap:
         labels = self.labels(sleap_io.Video(filename="a.mp4", open_backend=False), (0,))
         labels[0].instances = labels[0].instances[1:]
         sleap_io.save_slp(labels, str(tmp_path / "a.slp"), embed=False)
-        with pytest.raises(ValueError, match="nobody has placed an instance"):
+        with pytest.raises(ValueError, match="no instances placed by a person"):
             read_annotations(tmp_path / "a.slp")
 
     def test_damage(self, tmp_path):
@@ -305,3 +306,14 @@ class TestParquet:
         (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")
         with pytest.raises(ValueError, match=r"t.parquet: this Parquet file cannot be read"):
             read_annotations(tmp_path / "t.parquet")
+
+
+def test_an_error_without_a_message_is_named(monkeypatch):
+    """Some readers raise an exception that says nothing; an empty pair of brackets would help nobody."""
+
+    def silent(file):
+        raise EOFError
+
+    monkeypatch.setattr("pliant.data.archives._array_header", silent)
+    with pytest.raises(ValueError, match=r"faces.npz: this array cannot be read \(EOFError\)"):
+        read_array(b"", "faces.npz")

@@ -140,4 +140,4 @@ def test_pictures_have_labels(command, file, folder, tmp_path, model):
     assert 2000 < differing[0] < differing[1]
     model.save(tmp_path / "nameless.pliant")
     words = ("fit", tmp_path / "nameless.pliant", image, "-o", tmp_path / "x", "--draw-labels", "names")
-    assert "knows no names of landmarks" in command(*words, code=ERROR).err
+    assert "has no landmark names" in command(*words, code=ERROR).err

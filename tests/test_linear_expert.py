@@ -125,7 +125,7 @@ def test_parts_make_the_same_expert(expert, unseen):
     [
         ("mean", lambda a: a[:, :1], "'mean' of a linear expert has type float64"),
         ("mean", lambda a: 0 * a, "no extent"),
-        ("basis", lambda a: a * np.nan, "'basis' of a linear expert holds what is not a finite number"),
+        ("basis", lambda a: a * np.nan, "'basis' of a linear expert has values that are not finite numbers"),
         ("variances", lambda a: -a, "modes without variance"),
         ("steps.0.weights", lambda a: a[:-1], "'steps.0.weights'"),
         (
@@ -208,7 +208,7 @@ def test_odd_images_and_shapes_do_no_harm(expert, unseen):
 
 def test_shapes_must_fit_the_images(expert, unseen):
     images, _, starts = unseen
-    with pytest.raises(ValueError, match=r"shapes must have the dimensions"):
+    with pytest.raises(ValueError, match=r"shapes must have the shape"):
         expert.look(images, starts[:1])
 
 
@@ -216,5 +216,5 @@ def test_few_or_incomplete_images_are_refused(known):
     with pytest.raises(ValueError, match="at least 4 images"):
         train_linear(known[:3])
     image, points = known[0]
-    with pytest.raises(ValueError, match="fill in missing ones"):
+    with pytest.raises(ValueError, match="complete the missing ones"):
         train_linear([(image, np.where(np.arange(len(points))[:, None] == 3, np.nan, points))])

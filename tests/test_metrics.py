@@ -21,13 +21,13 @@ def test_subsets():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("eyes", "neither 'all' nor 'interior49'"),
-        ("", "neither 'all' nor 'interior49'"),
-        ("1,,2", "neither 'all' nor 'interior49'"),
-        ("-1", "neither 'all' nor 'interior49'"),
-        ("3-1", "the range 3-1 runs backwards"),
-        ("2-5", "there is no landmark 5; they are numbered from 0 to 4"),
-        ("interior49", "is meant for 68 landmarks, and there are 5"),
+        ("eyes", "must be 'all', 'interior49'"),
+        ("", "must be 'all', 'interior49'"),
+        ("1,,2", "must be 'all', 'interior49'"),
+        ("-1", "must be 'all', 'interior49'"),
+        ("3-1", "the range 3-1 is backwards"),
+        ("2-5", "there is no landmark 5; landmarks are numbered from 0 to 4"),
+        ("interior49", "is for 68 landmarks, but there are 5"),
     ],
 )
 def test_nonsense_gets_a_sentence(text, sentence):

@@ -289,7 +289,7 @@ class TestTriangulation:
         [
             ([[0, 1, 2], [0, 1, 4]], "triangle 1 is degenerate: landmarks 0, 1, 4"),
             ([[0, 1, 1], [0, 2, 3]], "triangle 0 is degenerate"),
-            ([[0, 1, 9]], "triangle 0 names landmarks 0, 1, 9"),
+            ([[0, 1, 9]], "triangle 0 has landmarks 0, 1, 9"),
             ([[0, 1, 2], [0, 2, 3]], "landmarks 4 belong to no triangle"),
             ([[0, 1]], "rows of three"),
             ([[0.5, 1, 2]], "rows of three"),

@@ -78,7 +78,7 @@ def test_one_axis_more_is_for_objects(start, shapes):
 
 
 def test_no_objects_at_all():
-    with pytest.raises(ValueError, match="at least one must be given"):
+    with pytest.raises(ValueError, match="give a start for at least one object"):
         groups_of(np.zeros((0, 1, 4)))
 
 

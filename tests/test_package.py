@@ -1,6 +1,5 @@
 """Imports point one way, and a model can be read with NumPy alone."""
 
-import ast
 import subprocess
 import sys
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import pliant
+import rooms
 
 SOURCE = Path(pliant.__file__).parent
 
@@ -18,7 +18,7 @@ LAYERS = [
     {"cli", "__main__"},
     {"studio", "distributed"},
     {"experiments"},
-    {"report", "bulk"},
+    {"report", "bulk", "morphometrics"},
     {"synthetic", "evaluation", "records", "tracking", "table", "training", "quick"},
     {"trust.calibration"},
     {"tuning"},
@@ -77,15 +77,7 @@ LAYERS = [
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 
 
-def modules() -> dict[str, Path]:
-    found = {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        parts = path.relative_to(SOURCE).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-MODULES = modules()
+MODULES = rooms.modules_in(SOURCE)
 
 
 def rank_of(module: str) -> int | None:
@@ -95,22 +87,7 @@ def rank_of(module: str) -> int | None:
 
 
 def imports_of(path: Path) -> set[str]:
-    """Modules that a file imports when it runs, at its top or later, but not for type checkers alone."""
-    found: set[str] = set()
-    waiting: list[ast.AST] = [ast.parse(path.read_text())]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-            continue
-        waiting += ast.iter_child_nodes(node)
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            for alias in node.names:
-                inner = f"{node.module}.{alias.name}".removeprefix("pliant.")
-                found.add(f"pliant.{inner}" if inner in MODULES else node.module)
-    return {name.removeprefix("pliant.") for name in found if name.startswith("pliant.")}
+    return rooms.imports_of(path, MODULES)
 
 
 @pytest.mark.parametrize("module", [name for name in MODULES if name])
@@ -120,14 +97,7 @@ def test_imports_point_inwards(module):
         assert not imports_of(MODULES[module]), f"{module} stands in no layer"
         return
     upwards = {name for name in imports_of(MODULES[module]) if (rank_of(name) or 0) < own}
-    assert upwards <= COMFORTS.get(module, set())
-
-
-COMFORTS = {
-    # A data set shows itself in a notebook; the import waits until it does.
-    "data.dataset": {"plots.notebook"},
-}
-"""Imports that point outwards: methods for the user's comfort."""
+    assert upwards <= rooms.COMFORTS.get(module, set())
 
 
 def test_no_import_goes_round():

@@ -180,9 +180,9 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "change", "complaint"),
         [
-            ("pixels", lambda pixels: np.concatenate([pixels[1:], pixels[:1]]), "outside of their patches"),
-            ("pixels", lambda pixels: pixels + 1, "outside of their patches|point outside"),
-            ("first_pixel", lambda first: np.concatenate([[0], first[1:-1] + 1, first[-1:]]), "no squares"),
+            ("pixels", lambda pixels: np.concatenate([pixels[1:], pixels[:1]]), "outside their patches"),
+            ("pixels", lambda pixels: pixels + 1, "outside their patches|point outside"),
+            ("first_pixel", lambda first: np.concatenate([[0], first[1:-1] + 1, first[-1:]]), "not square"),
             ("first_pixel", lambda first: first[[0, -1]], "point outside"),
             ("vertices", lambda vertices: vertices - 1, "far away"),
         ],

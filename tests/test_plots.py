@@ -217,7 +217,7 @@ class TestIterations:
         assert figure.axes[0].get_ylim()[1] < 1
         unknown = np.full((68, 2), np.nan)
         plots.plot_convergence({"a": [late]}, [unknown]).savefig(BytesIO(), dpi=20)
-        with pytest.raises(ValueError, match="a: there are 1 fits and 4 truths"):
+        with pytest.raises(ValueError, match="a: there are 1 fits but 4 truths"):
             plots.plot_convergence({"a": [late]}, things.truths)
 
 
@@ -313,7 +313,7 @@ class TestConfidence:
         assert area == pytest.approx(np.mean((good > bad) + 0.5 * (good == bad)))
 
     def test_a_curve_needs_both_outcomes(self):
-        with pytest.raises(ValueError, match="some that happened and some that did not"):
+        with pytest.raises(ValueError, match="some true and some false"):
             plots.plot_roc(np.arange(3.0), np.ones(3))
 
     def test_reliability_counts(self):
@@ -325,7 +325,7 @@ class TestConfidence:
         assert [text.get_text() for text in figure.axes[1].texts] == ["2", "2", "1"]
         with pytest.raises(ValueError, match="between 0 and 1"):
             plots.plot_reliability(chance * 2, chance > 0)
-        with pytest.raises(ValueError, match="give one of each"):
+        with pytest.raises(ValueError, match="give one outcome for each score"):
             plots.plot_reliability(chance, chance[1:] > 0)
 
     def test_wilson_solves_its_equation(self):

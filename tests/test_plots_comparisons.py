@@ -75,7 +75,7 @@ class TestCourses:
             ({}, (), "at least one label"),
             ({"po-asy-gn": np.zeros((2, 3))}, (), r"po-asy-gn: .*not \(2, 3\)"),
             ({"po-asy-gn": np.zeros(0)}, (), r"po-asy-gn: .*not \(0,\)"),
-            ({"a": np.ones(5)}, (5,), "cannot begin at iteration 5: the courses go from 0 to 4"),
+            ({"a": np.ones(5)}, (5,), "cannot start at iteration 5: the curves go from 0 to 4"),
         ],
     )
     def test_wrong_input(self, wrong, changes, words):
@@ -135,10 +135,10 @@ class TestShares:
         ("shares", "ends", "words"),
         [
             ({}, None, "at least one label"),
-            ({"a": SHARES.T}, None, r"a: its shares are \(3, 11\) where \(11, 3\) are needed"),
-            ({"a": SHARES * 100}, None, "a: shares lie between 0 and 1; these go from 0 to 100"),
-            ({"a": SHARES}, {"a": SHARES}, r"a: its shares are \(11, 3\) where \(11, 3, 2\)"),
-            ({"a": SHARES}, {"b": np.zeros((11, 3, 2))}, "for all labels or for none"),
+            ({"a": SHARES.T}, None, r"a: its shares have the shape \(3, 11\), but \(11, 3\) is needed"),
+            ({"a": SHARES * 100}, None, "a: shares must be between 0 and 1, but these go from 0 to 100"),
+            ({"a": SHARES}, {"a": SHARES}, r"a: its shares have the shape \(11, 3\), but \(11, 3, 2\)"),
+            ({"a": SHARES}, {"b": np.zeros((11, 3, 2))}, "for all labels, or for none"),
         ],
     )
     def test_wrong_input(self, shares, ends, words):
@@ -182,9 +182,11 @@ class TestGrids:
     def test_wrong_input(self):
         with pytest.raises(ValueError, match="at least one label"):
             draw_grids({})
-        with pytest.raises(ValueError, match=r"a: its shares are \(3, 2\) where \(2, 3\) are needed"):
+        with pytest.raises(
+            ValueError, match=r"a: its shares have the shape \(3, 2\), but \(2, 3\) is needed"
+        ):
             draw_grids({"a": np.zeros((3, 2))})
-        with pytest.raises(ValueError, match="between 0 and 1; these go from -0.5 to 0.5"):
+        with pytest.raises(ValueError, match="between 0 and 1, but these go from -0.5 to 0.5"):
             draw_grids({"a": np.array([[-0.5, 0, 0], [np.nan, 0, 0.5]])})
 
 
@@ -211,7 +213,7 @@ class TestIntervals:
         np.testing.assert_allclose(diamond.get_data(), [[0.033], [second]])
         bars = np.array(axis.collections[0].get_segments())
         np.testing.assert_allclose(bars[:, :, 0], [[0.01, 0.04], [0.02, 0.05]])
-        assert texts(figure.legends[0].get_texts()) == ["measured, with its 95 % interval", "the paper"]
+        assert texts(figure.legends[0].get_texts()) == ["measured, with 95 % interval", "the paper"]
         assert axis.get_xlim() == (0, pytest.approx(0.05, rel=0.1))
         assert not axis.texts
 

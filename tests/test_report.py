@@ -98,7 +98,7 @@ class TestInspect:
             (("--draw", "modes.doc"), "must end in .png, .svg, .pdf"),
             (("--draw", "no/modes.png"), "the folder no does not exist"),
             (("--report", "page.pdf"), "must end in .html"),
-            (("--what", "mean"), "--what mean: name the file to draw it to with --draw"),
+            (("--what", "mean"), "--what mean: give the file to draw to with --draw"),
         ],
     )
     def test_mistakes_get_one_sentence(self, file, tmp_path, monkeypatch, command, arguments, sentence):

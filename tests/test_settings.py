@@ -78,7 +78,7 @@ class TestPlainForm:
         with pytest.raises(ValueError, match="there is no such file"):
             Training.load(tmp_path / "none.toml")
         (tmp_path / "other.toml").write_text("[fit]\nsampling = 2\n")
-        with pytest.raises(ValueError, match=r"there is no table \[train\]"):
+        with pytest.raises(ValueError, match=r"this file has no table \[train\]"):
             Training.load(tmp_path / "other.toml")
         with pytest.raises(ValueError, match=r"other.toml: sampling=2: it must be a share"):
             Fitting.load(tmp_path / "other.toml")

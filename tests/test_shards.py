@@ -26,11 +26,14 @@ def test_it_is_read_as_it_is_written():
         ("-1/16", "shard=-1/16: shards are counted from 1."),
         ("17/16", "shard=17/16: there is no shard 17 of 16. The last one is 16/16."),
         ("3/0", "shard=3/0: there must be at least one shard: 1/3 is the first of 3."),
-        ("3-16", "shard=3-16: say which shard of how many, such as 3/16 for the third of sixteen."),
-        ("3", "say which shard of how many"),
-        ("a/b", "say which shard of how many"),
-        ("1.5/3", "say which shard of how many"),
-        ("", "say which shard of how many"),
+        (
+            "3-16",
+            "shard=3-16: give the number of the shard and the number of shards, such as 3/16",
+        ),
+        ("3", "give the number of the shard and the number of shards"),
+        ("a/b", "give the number of the shard and the number of shards"),
+        ("1.5/3", "give the number of the shard and the number of shards"),
+        ("", "give the number of the shard and the number of shards"),
     ],
 )
 def test_what_is_wrong_is_a_sentence(text, said):

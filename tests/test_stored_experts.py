@@ -75,7 +75,7 @@ def test_a_file_of_the_first_version_has_no_expert():
 def test_a_kind_of_a_later_version_is_left_out(guided, model, dataset, tmp_path, monkeypatch):
     crafted(guided, number_change("expert", "kind", "oracle"), tmp_path / "x.pliant", monkeypatch)
     with pytest.warns(
-        pliant.ExpertLeftOut, match="of the kind 'oracle', which this version does not know"
+        pliant.ExpertLeftOut, match="of the kind 'oracle', which this version of pliant does not know"
     ) as said:
         loaded = load(tmp_path / "x.pliant")
     assert said[0].filename == __file__
@@ -91,7 +91,7 @@ def test_without_its_engine_a_network_is_left_out(
         replace(model, expert=expert).save(tmp_path / f"{name}.pliant")
     monkeypatch.delattr(cv2, "dnn")
     with pytest.warns(
-        pliant.ExpertLeftOut, match="built without the module dnn that runs it: it fits without"
+        pliant.ExpertLeftOut, match="built without the dnn module that runs it: it fits without"
     ):
         loaded = load(tmp_path / "network.pliant")
     assert same(fits_of(loaded, dataset), fits_of(model, dataset))
@@ -117,7 +117,7 @@ def test_an_expert_of_ones_own_cannot_be_stored(model, tmp_path):
     class Mine:
         looks = 1
 
-    with pytest.raises(ValueError, match="an expert of the kind Mine cannot be kept in a file"):
+    with pytest.raises(ValueError, match="an expert of the kind Mine cannot be stored in a file"):
         replace(model, expert=Mine()).save(tmp_path / "m.pliant")
     assert list(tmp_path.iterdir()) == []
 
@@ -143,10 +143,10 @@ def more(arrays, numbers):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        (number_change("expert", "weight", 0), "counts for 0 times the pixels"),
-        (number_change("expert", "weight", -1.0), "counts for -1 times"),
+        (number_change("expert", "weight", 0), "the weight of its expert is 0"),
+        (number_change("expert", "weight", -1.0), "the weight of its expert is -1"),
         (number_change("expert", "weight", "1"), "not a number"),
-        (number_change("expert", "weight", 1e300), "counts for 1e\\+300"),
+        (number_change("expert", "weight", 1e300), "the weight of its expert is 1e\\+300"),
         (number_change("expert", "kind", []), r"the kind of its expert is \[\]"),
         (number_change("expert", "kind", "linear"), "linear expert"),
         (number_change("expert", 3), "expert|TypeError"),
@@ -156,12 +156,12 @@ def more(arrays, numbers):
         (array_change("expert.stages.0.spread", 0, -1.0), "not a covariance"),
         (array_change("expert.stages.1.weights.stem.bias", 0, np.nan), "not a finite number"),
         (without("expert.stages.1.weights.stem.bias"), "'stem.bias'"),
-        (of_other_landmarks, "sees 67 landmarks, and the model has 68"),
+        (of_other_landmarks, "has 67 landmarks, but the model has 68"),
         (more, "'more'"),
-        (array_change("shape.noise", 0, -1.0), "'shape.noise' holds what is not a covariance"),
-        (array_change("shape.noise", (0, 0, 1), 0.1), "'shape.noise' holds what is not a covariance"),
+        (array_change("shape.noise", 0, -1.0), "'shape.noise' has a matrix that is not a covariance"),
+        (array_change("shape.noise", (0, 0, 1), 0.1), "'shape.noise' has a matrix that is not a covariance"),
         (array_change("shape.noise", 0, np.nan), "shape.noise"),
-        (array_change("shape.noise", 0, 1e300 * np.eye(2)), "farther off than the object is large"),
+        (array_change("shape.noise", 0, 1e300 * np.eye(2)), "larger than the object"),
     ],
 )
 def test_what_training_could_not_have_made_is_refused(

@@ -312,7 +312,7 @@ class TestStores:
     def test_a_bucket_is_never_made(self, store):
         for function in (addresses.make_folder, addresses.require_folder):
             with pytest.raises(
-                ValueError, match="s3://missing/run: there is no bucket missing: make it first"
+                ValueError, match="s3://missing/run: the bucket missing does not exist: create it first"
             ):
                 function("s3://missing/run")
         with pytest.raises(
@@ -320,7 +320,7 @@ class TestStores:
         ):
             write("s3://missing/a")
         assert names_in("s3://missing/run") == []
-        with pytest.raises(ValueError, match="an address has a bucket and a name in it"):
+        with pytest.raises(ValueError, match="an address needs a bucket and a name in it"):
             addresses.require_folder_of("s3://bucket")
         assert store.ls("") == ["bucket"]
 
@@ -373,7 +373,7 @@ class TestRefusals:
 
     def test_a_run_is_refused_before_it_begins(self, command, face_folders):
         said = command("train", face_folders / "train", "-o", "s3://missing/m.pliant", code=ERROR)
-        assert "s3://missing: there is no bucket missing" in said.err
+        assert "s3://missing: the bucket missing does not exist" in said.err
 
 
 @pytest.fixture(scope="module")

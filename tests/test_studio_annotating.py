@@ -165,7 +165,7 @@ def test_a_new_object_gets_its_landmarks(tmp_path: Path) -> None:
 
 def test_read_only_refuses_and_says_so(folder: Path) -> None:
     with open_at(folder, read_only=True) as client:
-        assert "looking only" in client.get("/api/project").json()["read_only"]
+        assert "read-only" in client.get("/api/project").json()["read_only"]
         body = {"client": "tab", "changes": [{"id": "x", "finished": False}]}
         assert client.post("/api/images/0/changes", json=body).status_code == 400
     np.testing.assert_allclose(read_landmarks(folder / "wing0.pts"), POINTS)

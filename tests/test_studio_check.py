@@ -86,7 +86,7 @@ def checked(client: TestClient, desk: Desk) -> list[dict[str, Any]]:
 
 def test_a_swap_is_found_mended_and_undone(opened: Any) -> None:
     client, desk = opened()
-    assert client.get("/api/check").json()["sentence"] == "Nothing was checked yet."
+    assert client.get("/api/check").json()["sentence"] == "Nothing has been checked yet."
     (one,) = checked(client, desk)
     assert (one["index"], one["kind"], one["landmarks"], one["state"]) == (4, "swapped", [1, 5], "open")
     assert one["reason"].startswith("Landmark 1 and landmark 5 look swapped")
@@ -125,7 +125,7 @@ def test_points_that_were_changed_meanwhile_are_not_mended(opened: Any) -> None:
     desk.apply(4, Change("1", "other", {1: (50.0, 50.0, VISIBLE)}))
     answer = client.post("/api/check/0/mend", json={"client": "me"})
     assert answer.status_code == 409
-    assert "were changed since the check" in answer.json()["error"]
+    assert "have changed since the check" in answer.json()["error"]
     np.testing.assert_array_equal(desk.collection.marks(4).points[1], (50, 50))
 
 
@@ -151,7 +151,7 @@ def test_y_counted_from_below_is_told_by_the_picture(opened: Any, folder: Path) 
     client, desk = opened()
     one = next(one for one in checked(client, desk) if one["index"] == 6)
     assert one["kind"] == "other edge"
-    assert one["reason"].startswith("The y coordinates look counted from the lower edge")
+    assert one["reason"].startswith("The y coordinates seem to be counted from the lower edge")
     mend = np.array(client.get(f"/api/check/{one['number']}").json()["mend"])
     np.testing.assert_allclose(mend, (0, 119) + desk.collection.marks(6).points * (1, -1), atol=1e-3)
 
@@ -184,7 +184,7 @@ def test_few_images_and_numbers_that_are_not_there(opened: Any, folder: Path) ->
         (folder / f"leaf_{number:02d}.pts").unlink()
     client, desk = opened()
     assert checked(client, desk) == []
-    assert client.get("/api/check").json()["sentence"].startswith("6 images have landmarks: with fewer than")
+    assert client.get("/api/check").json()["sentence"].startswith("6 images have landmarks: fewer than")
     assert client.get("/api/check/3").status_code == 404
     assert client.post("/api/check/0/mend", json={"client": "me"}).status_code == 404
 
@@ -215,7 +215,7 @@ class TestTwoAnnotators:
         assert found["landmarks"][2]["bias"][0] == pytest.approx(4, abs=0.5)
         assert found["landmarks"][2]["bias_chance"] < 1e-6
         assert {one["index"] for one in found["images"][:2]} == {4, 9}
-        assert "of the variation in shape is the annotators'" in found["variance"]["sentence"]
+        assert "of the variation in shape comes from the annotators" in found["variance"]["sentence"]
         assert [row["source"] for row in found["variance"]["rows"]] == ["objects", "annotators", "rest"]
         row = next(one["row"] for one in found["images"] if one["index"] == 9)
         both = client.get(f"/api/agreement/{row}").json()

@@ -128,7 +128,7 @@ class TestUploads:
         first, second, third, fourth = (kept.take(png(), f"{n}.png") for n in range(4))
         for one in (second, third, fourth):
             assert kept.find(one.id) is one
-        with pytest.raises(Exception, match="not kept any more"):
+        with pytest.raises(Exception, match="no longer available"):
             kept.find(first.id)
         monkeypatch.setattr(uploads, "MOST_BYTES", 1)
         newest = kept.take(png(), "newest.png")
@@ -150,7 +150,7 @@ class TestUploads:
         assert client.get(f"/api/fits/{run['id']}/picture", params={"of": "residual"}).status_code == 200
         answer = client.get(f"/api/fits/{run['id']}/overlay")
         assert answer.status_code == 410
-        assert "not kept any more" in answer.json()["error"]
+        assert "no longer available" in answer.json()["error"]
 
 
 class TestRuns:
@@ -230,7 +230,7 @@ class TestRuns:
         ("body", "status", "said"),
         [
             ({}, 400, "there is no image to fit"),
-            ({"upload": "gone"}, 410, "not kept any more"),
+            ({"upload": "gone"}, 410, "no longer available"),
             ({"image": 7}, 404, "7"),
             ({"image": 0, "box": [5, 5, 5, 9]}, 400, "the box is empty"),
             ({"image": 0, "algorithms": ["po-inv-xx"]}, 400, "there is no algorithm 'po-inv-xx'"),
@@ -328,7 +328,7 @@ def test_a_calibrated_model_says_how_sure_it_is(calibrated: Model, dataset: Data
     client = Desk(calibrated, tmp_path, dataset).client()
     fit = ended(client, image=0, box=box_of(dataset[0].points()))["fits"][0]
     assert 0 < fit["confidence"] <= 1
-    assert "probability of" in fit["trust"]
+    assert "probability that" in fit["trust"]
     xx, xy, yy = np.array(fit["covariances"]).T
     assert np.all(xx > 0)
     assert np.all(yy > 0)

@@ -157,8 +157,10 @@ def test_every_kind_is_found_and_files_that_are_none_say_why(client: TestClient)
         "foreign.parquet": "unknown",
     }  # fmt: skip
     assert results["errors.parquet"]["rows"] == 1300
-    assert "no Parquet file" in results["foreign.parquet"]["sentence"]
-    assert "no Parquet file" in get(client, f"/api/results/{results['foreign.parquet']['id']}", 409)["error"]
+    assert "not a Parquet file" in results["foreign.parquet"]["sentence"]
+    assert (
+        "not a Parquet file" in get(client, f"/api/results/{results['foreign.parquet']['id']}", 409)["error"]
+    )
 
 
 def test_nothing_is_opened_by_a_path(client: TestClient, folder: Path) -> None:
@@ -250,7 +252,7 @@ def test_an_experiment_has_labels_sweeps_tables_and_says_what_is_missing(client:
     where = address(client, "rho")
     opened = get(client, where)
     assert opened["count"] == 16
-    assert "2 files of rows are not there yet" in opened["sentences"][-1]
+    assert "2 files of rows are missing" in opened["sentences"][-1]
     assert opened["label"] == "label"
     sweep = get(client, f"{where}/sweep")
     assert [line["group"] for line in sweep["lines"]] == ["po-inv-gn", "po-for-gn"]
@@ -284,10 +286,10 @@ def test_a_box_is_never_empty_nor_outside(shift: tuple[int, int]) -> None:
 def test_an_image_that_is_gone_leaves_its_points_and_a_sentence(client: TestClient) -> None:
     where = address(client, "out")
     fit = get(client, f"{where}/rows/3")
-    assert fit["trouble"] == "gone.png is not there any more."
+    assert fit["trouble"] == "gone.png no longer exists."
     assert len(fit["points"]) == 3
     assert client.get(f"{where}/picture?row=3").status_code == 404
-    assert "not there any more" in client.post(f"{where}/rows/3/take").json()["error"]
+    assert "no longer exists" in client.post(f"{where}/rows/3/take").json()["error"]
 
 
 def test_an_image_that_has_moved_is_known_by_its_size(folder: Path) -> None:
@@ -328,7 +330,7 @@ def test_fits_of_other_images_and_other_objects_cannot_be_corrected_here(tmp_pat
     with TestClient(app, base_url="http://127.0.0.1") as client:
         where = address(client, "mine.parquet")
         assert client.post(f"{where}/rows/0/take").json() == {"index": 0}
-        assert "not in the folder that is open" in client.post(f"{where}/rows/1/take").json()["error"]
+        assert "not in the open folder" in client.post(f"{where}/rows/1/take").json()["error"]
         assert "2 landmarks" in client.post(f"{where}/rows/2/take").json()["error"]
 
 
@@ -352,7 +354,7 @@ def test_a_result_that_changes_is_read_again_and_a_run_under_way_opens(tmp_path:
         write_table(out / "fits.parquet", [row("image0.png", k) for k in range(7)], {})
         assert get(client, f"{where}/rows")["total"] == 7
         (out / "fits.parquet").unlink()
-        assert "not there any more" in get(client, where, 404)["error"]
+        assert "no longer exists" in get(client, where, 404)["error"]
 
 
 def test_an_evaluation_is_the_same_in_every_format(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ class TestNewObjects:
         images(tmp_path, "a.png", "b.png")
         curves = (Curve("edge", (0, 1), True),)
         with open_collection(tmp_path) as new:
-            with pytest.raises(ValueError, match="say first"):
+            with pytest.raises(ValueError, match="define the landmarks first"):
                 move(new, 0, 0, 1, 1)
             new.set_object(["nose", "chin"], curves)
             new.apply(0, Change("f", finished=False))
@@ -333,7 +333,7 @@ class TestNewObjects:
             (tmp_path / "all.x").rename(tmp_path / f"all{formats()[kind].EXTENSIONS[0]}")
         with open_collection(tmp_path) as faces:
             if kind == "csv":
-                with pytest.raises(ValueError, match="number stays"):
+                with pytest.raises(ValueError, match="cannot change their number"):
                     faces.set_object("abcde")
                 return
             faces.set_object("abcde")

@@ -76,7 +76,7 @@ def test_two_mirrors_are_none(rng):
 @pytest.mark.parametrize(
     ("pairs", "sentence"),
     [
-        ([(0, 5)], "names landmark 5, and there are 0 to 4"),
+        ([(0, 5)], "has landmark 5, but landmarks are numbered from 0 to 4"),
         ([(0, 1), (1, 2)], "landmark 1 is in two pairs"),
         ([(0, 0)], "two different landmarks, not 0, 0"),
         ([(0, 1, 2)], "two different landmarks"),
@@ -116,7 +116,7 @@ def test_landmarks_too_near_to_each_other_to_be_told_apart_are_named(rng):
     mean = np.concatenate([half, half * [-1, 1], [(0.0, 0.3), (0.03, 0.3), (0.0, -0.6)]])
     mean[3] += (0.0, 0.05)
     shapes = mean + 0.12 * rng.normal(size=(400, *mean.shape))
-    with pytest.raises(ValueError, match=r"landmark (8|9) and others have a sure partner"):
+    with pytest.raises(ValueError, match=r"partners for landmark (8|9) and others"):
         find_mirror(shapes)
 
 

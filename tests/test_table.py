@@ -146,7 +146,7 @@ class TestReading:
         later = parquet.read_table(path)
         later = later.replace_schema_metadata({**later.schema.metadata, NUMBER: b"99"})
         parquet.write_table(later, path)
-        with pytest.raises(ValueError, match="version 99, and this pliant reads tables up to version 4"):
+        with pytest.raises(ValueError, match="version 99, but this pliant reads tables up to version 4"):
             read_fits(path)
 
     def test_other_files_are_a_sentence(self, tmp_path):
@@ -221,5 +221,5 @@ def test_every_setting_of_training_works_in_experiments():
     assert trial.training.appearance_modes == ("all",)
     assert trial.fitting.stopping.patience == 3
     assert settings.to_dict()["stopping_patience"] == 3
-    with pytest.raises(ValueError, match="these are 2 values for 3 levels"):
+    with pytest.raises(ValueError, match="got 2 values for 3 levels"):
         settings_of(algorithms.Settings, "a", {"scales": [0.2, 0.5, 1]}, {}, quick=False)

@@ -143,7 +143,7 @@ def test_while_lost_it_is_looked_for_every_nth_frame(model, film):
     records = list(track(model, frames, asked.append, look_every=3, new_every=100, jobs=1))
     assert len(asked) == 3
     assert {record.event for record in records} == {Event.LOST}
-    assert "not looked for" in records[1].result.reason
+    assert "not searched" in records[1].result.reason
     assert "nothing was found" in records[3].result.reason
 
 
@@ -172,7 +172,7 @@ def test_finders_may_give_boxes_shapes_nothing_or_a_sentence(model, film):
     assert outcome(points).event is Event.RESTARTED
     assert outcome(np.empty((0, 4))).event is Event.LOST
     assert outcome("no face in sight.").result.reason == "no face in sight."
-    assert "a start is a shape" in outcome(np.zeros(3)).result.reason
+    assert "a start must be a shape" in outcome(np.zeros(3)).result.reason
 
 
 def test_a_frame_that_cannot_be_read_is_lost_and_the_next_goes_on(model, film, tmp_path):
@@ -412,7 +412,7 @@ def test_the_command_writes_a_table_and_an_overlay(model_file, folder, film, tmp
     assert "would be replaced" in run(model_file, out / "overlay.mp4", "-o", out, "--overwrite").stderr
     before = {path.name: path.read_bytes() for path in out.iterdir()}
     words = (model_file, folder / "face.mp4", "-o", out, "--no-overlay", "--every", 4)
-    assert "replace it with --overwrite" in run(*words, "--box", box).stderr
+    assert "replace them with --overwrite" in run(*words, "--box", box).stderr
     # What cannot be finished leaves what was there.
     assert "found in none" in run(*words, "--box", "1,1,4,4", "--overwrite").stderr
     assert {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()} == before
@@ -439,7 +439,7 @@ def test_a_video_to_a_folder_in_python(model_file, folder, tmp_path):
     lost = fits["event"] == "lost"
     assert np.array_equal(np.isnan(fits["points"]).all(axis=(1, 2)), lost)
     assert read_head(tmp_path / "track.parquet")["settings"] == settings.to_dict()
-    assert "replace it with overwrite=True" in video_refusal(task)
+    assert "replace them with overwrite=True" in video_refusal(task)
     assert video_refusal(task, overwrite=True) == ""
     with pytest.raises(ValueError, match="box=5,5,5,9 is empty"):
         checked_box(np.array([5, 5, 5, 9]))
@@ -471,7 +471,7 @@ def test_wrong_input_gets_sentences(model_file, folder, tmp_path):
     for options, sentence in (
         ((tmp_path / "none.mp4", "-o", tmp_path / "o"), "there is no such video"),
         ((video, "-o", tmp_path / "o", "--box", "1,2,3"), "--box takes left,top,right,bottom"),
-        ((video, "-o", video), "this is a file, and a folder is needed"),
+        ((video, "-o", video), "this is a file, but the output must be a folder"),
         ((video, "-o", tmp_path / "o", "--box", "1,1,4,4"), "found in none of 16 frames"),
     ):
         done = CliRunner().invoke(app, ["track", *map(str, (model_file, *options))])

@@ -51,7 +51,7 @@ def test_the_settings_beside_the_model_repeat_it(command, folder, tmp_path):
     ("content", "sentence"),
     [
         ("[train]\nsise = 30\n", "has no setting 'sise'"),
-        ("[fit]\nstart = 'centre'\n", "there is no table [train]"),
+        ("[fit]\nstart = 'centre'\n", "this file has no table [train]"),
         ("size = = 3", "this is not a TOML file"),
         (None, "there is no such file"),
     ],
@@ -80,7 +80,7 @@ def test_groups_are_held_out_whole_and_can_be_evaluated(command, folder, tmp_pat
 
 def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
     said = command("train", folder, "-o", "m.pliant", *SMALL).out
-    assert "learned how far to trust fits" in said
+    assert "learned how far fits can be trusted" in said
     assert pliant.load("m.pliant").confidence.fits > 40
     words = ("fit", "m.pliant", folder, "-o", "fits", "--start", "centre")
     (tmp_path / "fits").mkdir()
@@ -89,7 +89,7 @@ def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
     (tmp_path / "fits" / "flagged.csv").unlink()
     said = command(*words, "--flag-below", 0.9).out
     flagged = (tmp_path / "fits" / "flagged.csv").read_text().splitlines()[1:]
-    assert f"{len(flagged)} to look at" in said
+    assert f"{len(flagged)} to review" in said
     fits = pliant.read_fits("fits")
     assert sorted(line.rsplit(",", 2)[0] for line in flagged) == sorted(
         fits["image"][fits["confidence"] < 0.9]
@@ -100,7 +100,7 @@ def test_confidence_is_learned_and_flags_fits(command, folder, tmp_path):
     assert [path.name for path in (tmp_path / "fits").iterdir()] == ["fits.parquet"]
     command("train", folder, "-o", "plain.pliant", *SMALL, "--no-confidence", "-q")
     said = command("fit", "plain.pliant", folder, "-o", "f2", "--flag-below", 0.5, code=ERROR).err
-    assert "knows no confidence" in said
+    assert "has no confidence" in said
 
 
 def test_dry_run_and_json(command, folder, tmp_path):

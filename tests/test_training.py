@@ -176,7 +176,7 @@ class TestDrawing:
         assert np.abs(model.draw(texture_deviations=[2.0])[0] - mean).max() > 0.1
 
     def test_too_many_modes_get_a_sentence(self, model):
-        with pytest.raises(ValueError, match="the shape of this model has 5 modes, and 6 were given"):
+        with pytest.raises(ValueError, match="the shape of this model has 5 modes, but 6 were given"):
             model.draw(np.zeros(6))
 
     def test_a_training_face_is_rebuilt_better_than_the_mean_does(self, model, dataset):
@@ -214,7 +214,7 @@ class TestInvalidInput:
     def test_nothing_usable_gets_a_sentence(self, dataset):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SamplesLeftOut)
-            with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
+            with pytest.raises(ValueError, match="at least two usable samples, but there are 1"):
                 train(Dataset((dataset[0], dataset[0]), "twice"), skip_invalid=True, confidence=False)
 
     @pytest.mark.parametrize(
@@ -222,12 +222,12 @@ class TestInvalidInput:
         [
             ({"features": "sift"}, "no feature 'sift'. Did you mean 'dsift'"),
             ({"motion": "rigid"}, "motion=rigid: it must be piecewise-affine, thin-plate-spline or patches"),
-            ({"scales": (1.0, 0.5)}, "rise from coarse to fine"),
+            ({"scales": (1.0, 0.5)}, "increase from coarse to fine"),
             ({"scales": (2.0,)}, "it must be scales from coarse to fine"),
             ({"size": 2}, "from 8 to 2000"),
             ({"shape_modes": (1, 2, 3), "scales": (0.5, 1.0)}, "3 values for 2 levels"),
             ({"shape_modes": (1, 2, 3), "features": ("dsift", "igo")}, "2 values for 3 levels"),
-            ({"shape_modes": (1, 1, 1, 1, 1, 1)}, "scales must be given for 6 levels"),
+            ({"shape_modes": (1, 1, 1, 1, 1, 1)}, "scales: give them for 6 levels"),
             ({"shape_modes": 1.5}, "shape_modes=1.5: it must be a count"),
             ({"appearance_modes": -0.5}, "appearance_modes=-0.5: it must be a count"),
             ({"appearance_modes": 1.0}, "appearance_modes=1.0: it must be a count"),
@@ -258,15 +258,15 @@ def test_two_samples_are_enough(dataset, count, mirrored, memory_gb):
 
 
 def test_one_sample_is_too_few(dataset):
-    with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
+    with pytest.raises(ValueError, match="at least two usable samples, but there are 1"):
         train(dataset[:1], size=40, confidence=False)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ({"mirror": []}, "there is no pair: name the landmarks"),
-        ({"size": 10, "scales": (0.01, 1.0)}, "at scale 0.01 the mean shape is .* pixels, and covers none"),
+        ({"mirror": []}, "there is no pair: give the landmarks"),
+        ({"size": 10, "scales": (0.01, 1.0)}, "at scale 0.01 the mean shape is .* pixels, too small"),
     ],
 )
 def test_a_mean_shape_without_pixels_is_refused(dataset, settings, sentence):

@@ -291,7 +291,7 @@ class TestValidation:
             assert_array_equal(sent(sample).points(), points)
 
     def test_too_few_samples_get_the_same_sentence(self, dataset):
-        with pytest.raises(ValueError, match="at least two usable samples, and there are 1"):
+        with pytest.raises(ValueError, match="at least two usable samples, but there are 1"):
             checked_samples(dataset[:1], Training(), jobs=Elsewhere())
 
     def test_those_that_face_the_other_way_are_turned_and_named(self):

@@ -90,7 +90,7 @@ class TestKinds:
     @pytest.mark.parametrize("kind", ["linear", "network"])
     def test_few_samples_get_a_sentence(self, dataset, kind, monkeypatch):
         monkeypatch.setattr(experts, "training_device", lambda: "cpu")
-        with pytest.raises(ValueError, match=f"needs at least {FEWEST} samples, and there are 5"):
+        with pytest.raises(ValueError, match=f"needs at least {FEWEST} samples, but there are 5"):
             pliant.train(dataset[:5], SMALL, experts=kind, progress=False)
 
     def test_a_search_of_settings_is_one_of_experts_too(self, monkeypatch, dataset):
@@ -118,7 +118,7 @@ class TestKinds:
         settings = SMALL.changed(missing="complete")
         model = build_model(partial, settings, jobs=1, progress=False)
         assert teach(model, partial, settings.changed(experts="auto"), ("none", "linear"), jobs=1) is None
-        with pytest.raises(ValueError, match="samples with all their landmarks, and there are 6"):
+        with pytest.raises(ValueError, match="samples with all their landmarks, but there are 6"):
             teach(model, partial, settings, ("none", "linear"), jobs=1)
 
 

@@ -90,7 +90,7 @@ def test_an_address_in_a_landmark_file_is_not_opened(name, folder, asked):
     }
     (folder / "coco.json").write_text(json.dumps(document))
     (sample,) = load_dataset(folder / "coco.json", images=folder / "images")
-    with pytest.raises(ImageError, match="coco.json: .*say where images are with images=FOLDER"):
+    with pytest.raises(ImageError, match="coco.json: .*give the folder of the images with images=FOLDER"):
         sample.image()
     # The same file in a store: now the folder is an address as well, and the chain must not grow.
     Spy.store.clear()
@@ -161,7 +161,10 @@ class TestManifests:
 
     def test_one_that_was_found_may_not(self, folder, asked):
         self.write(folder / "images" / "list.csv", "spy://set/a.png")
-        with pytest.raises(ValueError, match=r"list.csv, line 2: spy://set/a.png is not read, as .* name it"):
+        with pytest.raises(
+            ValueError,
+            match=r"list.csv, line 2: spy://set/a.png is not read, because .* give the manifest itself",
+        ):
             load_dataset(folder / "images")
         assert asked == []
 

@@ -77,7 +77,7 @@ def test_frames_of_a_folder_go_by_their_numbers(tmp_path):
 def test_what_is_no_video_is_said(tmp_path):
     text = tmp_path / "a.mp4"
     text.write_text("no video")
-    with pytest.raises(ValueError, match="not a video that OpenCV can read"):
+    with pytest.raises(ValueError, match="OpenCV cannot read this video"):
         read_video(text)
     with pytest.raises(ValueError, match="there is no such video"):
         read_video(tmp_path / "none.mp4")

@@ -1,6 +1,6 @@
 """Train a model on a SLURM cluster, with workers that Dask starts as jobs of the queue.
 
-    pip install 'pliant[cluster]' dask-jobqueue
+    pip install '../..[cluster]' dask-jobqueue
     python train.py photographs faces.pliant --workers 8 --partition short
 
 This program waits while the workers work: start it where it may run that long, which can be a small job of its own.

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pliant import evaluation as evaluation
     from pliant import experiments as experiments
     from pliant import metrics as metrics
+    from pliant import morphometrics as morphometrics
     from pliant import motion as motion
     from pliant import plots as plots
     from pliant import report as report
@@ -139,6 +140,7 @@ _ROOMS = (
     "evaluation",
     "experiments",
     "metrics",
+    "morphometrics",
     "motion",
     "plots",
     "report",

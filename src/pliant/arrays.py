@@ -73,7 +73,7 @@ class Frozen(dict[str, Any]):
         super().__init__({key: _frozen(value) for key, value in content.items()})
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise TypeError("a model is a value: its provenance cannot be changed, only replaced.")
+        raise TypeError("the provenance of a model cannot be changed in place, only replaced.")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse

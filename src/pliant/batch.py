@@ -63,48 +63,49 @@ def fit(
     confidence: bool | None = None,
     **changes: Any,
 ) -> FitResult | list[FitResult]:
-    """Fit a model to one image or many.
+    """Fit a model to one image or to many.
 
     Parameters
     ----------
-    model
-        What to fit.
-    images
-        An image is a file, a sample, or an array `(h, w)` or `(h, w, 3)`. Many are a data set, an array `(n, h, w)`
-        or `(n, h, w, 3)`, or whatever else can be gone through.
-    starts
-        Where fits begin. None: they are found as `settings.start` says. A text is such a way of finding them. For
-        one image: a shape `(v, 2)` or a box (left, top, right, bottom); several tries for one object, `(k, v, 2)`
-        or `(k, 4)`, of which the best fit is kept; or starts of n objects, with one axis more, `(n, k, v, 2)` or
-        `(n, k, 4)`, or a list of n arrays: `boxes[:, None]` is one object for each box. Or a function from the
-        image to these. For many images: one for each, or one function for all.
-    settings
-        How to fit, `Fitting()` if not given.
-    jobs
-        Threads that fit blocks of images side by side; all cores if not given.
-    trace
-        Keep every iteration. Without, `po-inv-gn` is quicker, because it finds its cost at the end alone.
-    confidence
-        Have evidence and covariance, at the price of about one iteration; if the model was calibrated, unless told
-        otherwise.
+    model : Model
+        The model to fit.
+    images : str, Path, Sample or array, or an iterable of them
+        One image is a file, a sample, or an array `(h, w)` or `(h, w, 3)`. Many images are a data set, an array
+        `(n, h, w)` or `(n, h, w, 3)`, or any other iterable.
+    starts : array, str, callable, an iterable of them, or None
+        Where fits begin. None: they are found as `settings.start` says. A string is such a way of finding them.
+        For one image, give a shape `(v, 2)` or a box (left, top, right, bottom); several tries for one object,
+        `(k, v, 2)` or `(k, 4)`, of which the best fit is kept; or starts of n objects with one more axis, `(n, k,
+        v, 2)` or `(n, k, 4)`, or a list of n arrays: `boxes[:, None]` is one object for each box. Or give a
+        function from the image to these. For many images, give one for each, or one function for all.
+    settings : Fitting or None
+        How to fit; `Fitting()` by default.
+    jobs : int or None
+        Threads that fit blocks of images side by side; all cores by default.
+    trace : bool
+        Keep every iteration. Without it, `po-inv-gn` is faster, because it computes its cost only at the end.
+    confidence : bool or None
+        Collect evidence and the covariance, which costs about one iteration. By default it does so if the model is
+        calibrated.
     **changes
         Settings by their names, in place of those in `settings`: `fit(model, images, algorithm="po-asy-gn")`.
 
     Returns
     -------
     FitResult or list of FitResult
-        A result for one image, a list for many, in order. It is the fit with most confidence; those of further
-        objects in the image are its `others`, and `objects` has all of them. An image or a start that cannot be
-        used gives a result with the status `failed` and a reason; the others are fitted all the same.
+        A result for one image, or a list for many, in their order. A result is the most confident fit in the
+        image; its `others` are the fits of further objects, and `objects` has all of them. If an image or a start
+        cannot be used, its result has the status `failed` and a reason, and the others are fitted all the same.
 
     Examples
     --------
     >>> import pliant
-    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
-    >>> model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
+    >>> model, faces = pliant.load("faces.pliant"), pliant.load_dataset("photographs/")[:3]
     >>> found = pliant.fit(model, faces[0], faces[0].points() + 1)
     >>> found.points.shape, found.ok
     ((68, 2), True)
+    >>> len(pliant.fit(model, faces, "centre", iterations=5))
+    3
 
     """
     if isinstance(starts, str):

@@ -29,15 +29,15 @@ def compiled(**options: Any) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         if INTERPRETED:
-            _say("NUMBA_DISABLE_JIT is set: pliant's loops run as plain Python, hundreds of times as slowly.")
+            _say("NUMBA_DISABLE_JIT is set: pliant's loops run as plain Python, hundreds of times slower.")
             return function
         dispatcher: Any = njit(nogil=True, **options)(function)
         try:
             dispatcher._cache = _ForgivingCache(function)
         except (RuntimeError, OSError):
             _say(
-                "there is no folder to keep compiled code in, so it is compiled in every run, which takes up to a "
-                "minute: set NUMBA_CACHE_DIR to a folder that can be written."
+                "there is no folder to store compiled code in, so every run compiles it again, which takes "
+                "up to a minute: set NUMBA_CACHE_DIR to a writable folder."
             )
         return dispatcher  # type: ignore[no-any-return]
 
@@ -70,7 +70,7 @@ class _ForgivingCache(_FunctionCache):  # type: ignore[misc]
 
     def _give_up(self, error: Exception) -> None:
         self.disable()
-        _say(f"compiled code cannot be kept in {self.cache_path} for the next run ({error}).")
+        _say(f"compiled code cannot be stored in {self.cache_path} for the next run ({error}).")
 
 
 @cache

@@ -52,28 +52,28 @@ def checked_frame(frame: Frame) -> Frame:
     _require(
         size <= LARGEST_SIZE * (1 + _ROUNDING)
         and bool(np.all(np.abs(low - MARGIN - frame.reach) < _ROUNDING * LARGEST_SIZE)),
-        "a frame's vertices lie far away",
+        "a frame's vertices are too far away",
     )
     used = np.zeros(len(vertices), dtype=bool)
     inside = triangles.min() >= 0 and triangles.max() < len(vertices)
-    _require(bool(inside), "a frame's pixels or triangles point outside of it")
+    _require(bool(inside), "a frame's pixels or triangles point outside it")
     used[triangles] = True
-    _require(bool(used.all()), "a frame has vertices that no triangle reaches")
+    _require(bool(used.all()), "a frame has vertices that belong to no triangle")
     _require(not flat_triangles(vertices, triangles).any(), "a frame has degenerate triangles")
     counts = first[1:].astype(np.int64) - first[:-1]
     runs = len(vertices) if isinstance(frame, PatchFrame) else len(triangles)
     inside = len(counts) == runs and first[0] == 0 and first[-1] == len(pixels) and counts.min() >= 0
-    _require(bool(inside), "a frame's pixels or triangles point outside of it")
+    _require(bool(inside), "a frame's pixels or triangles point outside it")
     # Before anything is made of them that has one entry for each place between them.
     height, width = frame.shape
     inside = pixels.min() >= 0 and np.all(pixels.max(axis=0) < (width, height))
-    _require(bool(inside), "a frame's pixels or triangles point outside of it")
+    _require(bool(inside), "a frame's pixels or triangles point outside it")
     if isinstance(frame, PatchFrame):
         _check_patches(frame)
         return frame
     maps = np.repeat(barycentric_maps(vertices, triangles), counts, axis=0)
     weights = np.einsum("fkd,fd->fk", maps[:, :, :2], pixels) + maps[:, :, 2]
-    _require(bool(weights.min() > -1e-4), "a frame has pixels outside of their triangles")
+    _require(bool(weights.min() > -1e-4), "a frame has pixels outside their triangles")
     places = pixels[:, 1].astype(np.int64) * width + pixels[:, 0]
     _require(len(np.unique(places)) == len(places), "a frame has the same pixel twice")
     return frame
@@ -82,12 +82,12 @@ def checked_frame(frame: Frame) -> Frame:
 def _check_patches(frame: PatchFrame) -> None:
     side, reach = frame.side, frame.reach
     square = side % 2 == 1 and bool(np.all(np.diff(frame.first_pixel) == side**2))
-    _require(square, "a frame has patches that are no squares")
+    _require(square, "a frame has patches that are not square")
     y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     offsets = np.stack([x, y], axis=-1).reshape(-1, 2)
     middles = frame.pixels.reshape(-1, side**2, 2) - offsets
     away = np.abs(middles - frame.vertices[:, None])
-    _require(bool(away.max() < 0.5 + _ROUNDING), "a frame has pixels outside of their patches")
+    _require(bool(away.max() < 0.5 + _ROUNDING), "a frame has pixels outside their patches")
 
 
 def check_model(model: Model) -> None:
@@ -101,12 +101,12 @@ def check_model(model: Model) -> None:
         size = float(shape_size(level.shape.mean)) / level.scale
         _require(abs(size / model.size - 1) < _ROUNDING, "its levels have different sizes")
     smallest, largest = SMALLEST_SIZE * (1 - _ROUNDING), LARGEST_SIZE * (1 + _ROUNDING)
-    _require(smallest <= model.size <= largest, f"its object is {model.size:g} pixels large")
+    _require(smallest <= model.size <= largest, f"the size of its object is {model.size:g} pixels")
     rising = all(one.scale < other.scale for one, other in pairwise(model.levels))
-    _require(rising, "its levels do not rise from coarse to fine")
+    _require(rising, "the scales of its levels do not increase from coarse to fine")
     drawn = model.texture
     _require(drawn.channels in (1, 3), f"its texture has {drawn.channels} channels")
-    _require(np.array_equal(drawn.frame.triangles, triangles), "its texture has other triangles")
+    _require(np.array_equal(drawn.frame.triangles, triangles), "its texture has different triangles")
     small = shape_size(drawn.frame.vertices) <= texture.LARGEST_SIZE * (1 + _ROUNDING)
     _require(bool(small), "its texture is too large")
     _check_components(drawn.pca, "texture")
@@ -127,7 +127,8 @@ def _check_level(level: Level) -> None:
     known = _known_channels(level.features)
     _require(
         level.channels == known or (known is None and level.channels >= 1),
-        f"a level has {level.channels} channels of the feature '{level.features}', which has {known}",
+        f"a level has {level.channels} channels of the feature '{level.features}', but the feature has "
+        f"{known}",
     )
     _check_shape(level.shape)
     _check_components(level.appearance, "appearance")
@@ -135,7 +136,7 @@ def _check_level(level: Level) -> None:
         _require(_finite(level.basis_slopes), "its slopes of the basis are not finite numbers")
     if level.descents is not None:
         learned = len(level.descents) > 0 and _finite(level.descents)
-        _require(learned, "its slopes for cascaded regression are none, or not finite numbers")
+        _require(learned, "its slopes for cascaded regression are missing, or not finite numbers")
 
 
 def _known_channels(features: str) -> int | None:
@@ -193,7 +194,7 @@ def _check_placement(placement: Placement) -> None:
         _require(abs(value) < _FAR, f"a placement has {name} {value!r}")
         lowest = -_FAR if name in ("x", "y", "angle") else 0
         _require(value >= lowest, f"a placement has {name} {value!r}")
-    _require(placement.size > 0 and placement.found <= 1, "a placement is of nothing")
+    _require(placement.size > 0 and placement.found <= 1, "a placement has no samples")
 
 
 def _check_filter(found: ObjectFilter) -> None:
@@ -203,7 +204,7 @@ def _check_filter(found: ObjectFilter) -> None:
     _require(numbers, "its filter has entries that are not finite numbers")
     extent = np.ptp(found.shape, axis=0)
     inside = found.shape.min() >= 0 and np.all(found.shape.max(axis=0) <= _CELL * np.array([columns, rows]))
-    _require(bool(inside and np.all(extent > 0)), "the shape in its filter lies outside of it")
+    _require(bool(inside and np.all(extent > 0)), "the shape in its filter is outside the filter")
     _require(0 <= found.turn <= math.pi, f"its filter is for objects turned by {found.turn:g}")
 
 
@@ -227,13 +228,13 @@ def _check_confidence(confidence: Confidence, landmarks: int) -> None:
     numbers = all(map(_finite, arrays)) and math.isfinite(confidence.factor)
     _require(numbers, "the confidence has entries that are not finite numbers")
     rising = bool(np.all(confidence.bounds > 0) and np.all(np.diff(confidence.bounds) > 0))
-    _require(rising, "the bounds of the confidence do not rise")
+    _require(rising, "the bounds of the confidence do not increase")
     _require(bool(np.all(confidence.scale > 0)), "the confidence has scales that are not positive")
-    _require(confidence.fits > 0 and confidence.factor >= 0, "the confidence was learned from nothing")
+    _require(confidence.fits > 0 and confidence.factor >= 0, "the confidence was learned from no fits")
     scatter = confidence.scatter
     symmetric = np.allclose(scatter, np.swapaxes(scatter, 1, 2), rtol=1e-6, atol=1e-12)
     positive = symmetric and bool(np.linalg.eigvalsh(scatter).min() >= -1e-12)
-    _require(positive, "a scatter of the confidence is no covariance")
+    _require(positive, "a scatter of the confidence is not a covariance")
 
 
 def _finite(array: Floats) -> bool:

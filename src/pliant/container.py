@@ -37,7 +37,7 @@ _DTYPES: Mapping[str, str] = {"F32": "<f4", "F64": "<f8", "I32": "<i4"}
 
 
 class ModelFileError(ValueError):
-    """A file that is not a model, or not a whole one; the message is a sentence that names it.
+    """Raised for a file that is not a model, or is incomplete. The message is a sentence that names it.
 
     Examples
     --------
@@ -45,8 +45,8 @@ class ModelFileError(ValueError):
     >>> try:
     ...     pliant.load("missing.pliant")
     ... except pliant.ModelFileError as error:
-    ...     print(error)
-    missing.pliant: there is no such file.
+    ...     print(str(error).split(":")[0])
+    missing.pliant
 
     """
 
@@ -82,7 +82,7 @@ def read_container(path: Path | str, file: BufferedReader) -> tuple[dict[str, ND
         # JSON can have half of a character, which can be neither printed nor written.
         json.dumps(numbers, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        raise ValueError("there is half a character in it") from None
+        raise ValueError("it contains half a character") from None
     return arrays, numbers
 
 
@@ -105,7 +105,7 @@ def refused(path: Path | str) -> Iterator[None]:
         said = f"{path}: this file cannot be read ({error.strerror})." if error.errno else str(error)
         raise ModelFileError(said) from None
     except MemoryError:
-        raise ModelFileError(f"{path}: this model needs more memory than there is.") from None
+        raise ModelFileError(f"{path}: there is not enough memory for this model.") from None
     except Exception as error:
         # Whoever made the file may have meant any of Python's errors to be raised.
         said = str(error) if type(error) is ValueError else repr(error)
@@ -130,7 +130,8 @@ def _read_header(path: Path | str, file: BufferedReader, size: int) -> tuple[byt
         raise ModelFileError(f"{path}: this is not a pliant model.")
     if version > FORMAT_VERSION:
         raise ModelFileError(
-            f"{path}: this file has format {version}, and this pliant reads up to {FORMAT_VERSION}: update it."
+            f"{path}: this file has format {version}, but this pliant reads formats up to {FORMAT_VERSION}: "
+            "update pliant."
         )
     return text, header
 
@@ -156,8 +157,8 @@ def _read_table(
                 raise ValueError(name)
             if start + last > size:
                 raise ModelFileError(
-                    f"{path}: the file is cut off: {size} bytes are there, and {name!r} "
-                    f"would end at {start + last}."
+                    f"{path}: the file is cut off: it has {size} bytes, but {name!r} would end at "
+                    f"{start + last}."
                 )
             table.append((name, first, last, dtype, shape))
             end_of_last = last
@@ -166,7 +167,7 @@ def _read_table(
     except (ValueError, KeyError, TypeError, OverflowError):
         raise ModelFileError(f"{path}: the table of arrays in this file is damaged.") from None
     if start + end_of_last != size:
-        raise ModelFileError(f"{path}: there are bytes behind the model that do not belong to it.")
+        raise ModelFileError(f"{path}: there are extra bytes after the model.")
     return table
 
 
@@ -182,7 +183,7 @@ def _read_data(
         part = data[start : start + _CHUNK]
         # The file may have become shorter by now.
         if file.readinto(part.data) != len(part):
-            raise ModelFileError(f"{path}: the file is cut off: somebody changed it while it was read.")
+            raise ModelFileError(f"{path}: the file is cut off: it was changed while it was read.")
         digest.update(part.data)
     if digest.hexdigest() != checksum:
         raise ModelFileError(

@@ -23,15 +23,53 @@ Work = Callable[..., Iterator[Result]]
 
 
 class Crew(Protocol):
-    """What a cluster needs to have to be given as `jobs`."""
+    """What a cluster needs to be given as `jobs`. `pliant.connect` yields one for Dask.
+
+    Work is a function `work(parts, *shared, threads=n)` that yields a result for each part, in their order.
+
+    Examples
+    --------
+    The threads of this process are a crew too:
+
+    >>> from pliant.crew import crew_of
+    >>> crew_of(1).threads
+    1
+
+    """
 
     @property
     def threads(self) -> int:
-        """Threads that this process may use for what is not shared out."""
+        """How many threads this process may use for work that is not shared out."""
         ...
 
     def each(self, work: Work[Result], parts: Sequence[Any], *shared: Any) -> Iterator[tuple[int, Result]]:
-        """The numbers of parts and their results, as they come; `shared` goes to every worker once."""
+        """Do a piece of work in parts.
+
+        Parameters
+        ----------
+        work : callable
+            `work(parts, *shared, threads=n)` yields a result for each part, in their order.
+        parts : sequence
+            The parts.
+        *shared
+            Values that go to every worker once.
+
+        Yields
+        ------
+        number : int
+            The number of a part.
+        result
+            What `work` yielded for it. Results come in the order in which they are done.
+
+        Examples
+        --------
+        >>> from pliant.crew import crew_of
+        >>> def squares(parts, *, threads):
+        ...     yield from (part**2 for part in parts)
+        >>> sorted(crew_of(1).each(squares, [1, 2, 3]))
+        [(0, 1), (1, 4), (2, 9)]
+
+        """
         ...
 
     def merged(
@@ -41,11 +79,57 @@ class Crew(Protocol):
         merge: Callable[[Result, Result], Result],
         *shared: Any,
     ) -> Result:
-        """The results of all parts, there is at least one, merged two neighbours at a time until one is left."""
+        """Do a piece of work in parts, and merge the results of neighbours until one is left.
+
+        Parameters
+        ----------
+        work : callable
+            `work(parts, *shared, threads=n)` yields a result for each part, in their order.
+        parts : sequence
+            The parts, at least one.
+        merge : callable
+            From two results to one.
+        *shared
+            Values that go to every worker once.
+
+        Returns
+        -------
+        result
+            The merged result. The order of merging depends on the number of parts alone.
+
+        Examples
+        --------
+        >>> from pliant.crew import crew_of
+        >>> def squares(parts, *, threads):
+        ...     yield from (part**2 for part in parts)
+        >>> crew_of(1).merged(squares, [1, 2, 3], lambda one, other: one + other)
+        14
+
+        """
         ...
 
     def one(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """What `work(*arguments, threads=n)` returns, wherever it runs."""
+        """Do a piece of work that has no parts, wherever there is room.
+
+        Parameters
+        ----------
+        work : callable
+            It is called as `work(*arguments, threads=n)`.
+        *arguments
+            The arguments.
+
+        Returns
+        -------
+        result
+            What `work` returns.
+
+        Examples
+        --------
+        >>> from pliant.crew import crew_of
+        >>> crew_of(1).one(lambda number, *, threads: number**2, 3)
+        9
+
+        """
         ...
 
 

@@ -33,6 +33,8 @@ from pliant.starts.choice import Chain, find_chain
 from pliant.starts.noise import random_start
 from pliant.starts.placement import LOST
 
+__all__ = ["Evaluation", "FitRecord", "evaluate"]
+
 _TOGETHER = 64
 """About how many images are handed to the fitter at once."""
 
@@ -41,10 +43,27 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What an evaluation found.
+    """What `pliant.evaluate` found.
 
-    `rows` sum up, as `evaluate` has them, and `records` are the annotated objects of `images` images, each with its
-    fit by every algorithm. `false` are fits that are trusted and on no annotated object: they have no error.
+    Attributes
+    ----------
+    rows : list of dict
+        A summary of the starts and one for each algorithm, as `pliant.evaluate` describes them.
+    records : tuple of FitRecord
+        The fit of every annotated object by every algorithm.
+    false : tuple of FitRecord
+        Fits that are trusted but lie on no annotated object. They have no error.
+    images : int
+        How many images were fitted.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> found = pliant.evaluate(model, "annotated/", start="noise", starts=1, iterations=2, progress=False)
+    >>> found.images, len(found.rows), len(found.records), found.sentences
+    (2, 2, 2, [])
+
     """
 
     rows: list[Row]
@@ -54,7 +73,10 @@ class Evaluation:
 
     @property
     def sentences(self) -> list[str]:
-        """How many objects were found, missed, and seen where there is none, where they had to be found."""
+        """How many objects each algorithm found, missed, and saw where there are none.
+
+        Empty if fits began from random starts.
+        """
         searched = [row for row in self.rows if "missed" in row]
         return [self._sentence(row, named=len(searched) > 1) for row in searched]
 
@@ -62,8 +84,8 @@ class Evaluation:
         objects, by = row["found"] + row["missed"], f" by {row['algorithm']}" if named else ""
         false = "1 trusted fit is" if row["false"] == 1 else f"{row['false']} trusted fits are"
         return (
-            f"{row['found']} of {objects} objects in {self.images} images were found{by}; {row['missed']} were "
-            f"missed, and {false} on no annotated object."
+            f"{row['found']} of {objects} objects in {self.images} images were found{by}; {row['missed']} "
+            f"were missed, and {false} on no annotated object."
         )
 
 
@@ -121,56 +143,59 @@ def evaluate(
     progress: bool | None = None,
     **changes: Any,
 ) -> Evaluation:
-    """Fit every image that has landmarks with every algorithm, as `fit` does, and compare.
+    """Fit every image that has landmarks with every algorithm, as `fit` does, and compare with the landmarks.
+
+    Errors are mean distances at `points` (as in `metrics.point_subset`) over the size of the object: the mean of
+    the width and the height of the box around its landmarks. Objects and fits of an image are paired so that their
+    distances are smallest together. An object is missed if its fit is not within 0.3 of its size. An object
+    without a fit has an infinite error: it is below no bound, and in `mean`, `std`, `median`, `pixels` and `units`
+    it counts as 1, like every error above 1.
 
     Parameters
     ----------
-    model
-        What to fit.
-    dataset
+    model : Model
+        The model to fit.
+    dataset : Dataset, str, Path or iterable of Sample
         Annotated images, or a folder or file to load them from.
-    algorithms
-        Names or values; that of `settings` if not given.
-    settings
-        How to fit, `Fitting()` if not given: the same as in `fit`, but for the `start`.
-    evaluating
-        What fits begin from and which landmarks count, `Evaluating()` if not given. Starts are found as `fit` finds
-        them, and the landmarks are not looked at. With `noise` as the `start`, there are `starts` random ones
-        beside the landmarks of each object; start k of object i depends on the seed, i and k alone, so that
-        algorithms and settings can be compared one to one.
-    find
-        A function that finds starts in an image, in place of the ways that `evaluating.start` knows.
-    jobs, progress
-        As in `fit` and `train`.
+    algorithms : sequence of str or Algorithm, or None
+        The algorithms to compare; by default that of `settings`.
+    settings : Fitting or None
+        How to fit; `Fitting()` by default. The `start` is that of `evaluating`.
+    evaluating : Evaluating or None
+        Where fits begin and which landmarks count; `Evaluating()` by default. Starts are found as `fit` finds
+        them, without the landmarks. With `start="noise"`, each object has `starts` random starts near its
+        landmarks. Start k of object i depends on the seed, i and k alone, so that you can compare algorithms and
+        settings one to one.
+    find : callable or None
+        A function from an image to starts, in place of the ways of `evaluating.start`.
+    jobs : int or None
+        Threads; all cores by default.
+    progress : bool or None
+        Show progress; by default only in a terminal.
     **changes
         Settings by their names, in place of those in `settings` and `evaluating`.
 
     Returns
     -------
     Evaluation
-        `rows` sum up: one for the starts of the fits (`algorithm` is "start", `ms` 0) and one for each algorithm,
-        with the shares `lt_0.02`, `lt_0.03` and `lt_0.04` of annotated objects whose fit has an error below that,
-        `mean`, `std` and `median` of the errors, `pixels`, their mean in pixels of the image, `units`, the same in
-        millimetres or whatever the landmark files have, if all of them say how long a pixel is, and `ms`,
-        milliseconds an image without reading it. Where objects had to be found, a row also has how many were
-        `found` and `missed`, and the `false` ones: fits that are trusted and on no annotated object.
+        `rows` has a summary of the starts (`algorithm` is "start", `ms` is 0) and one for each algorithm:
+        `lt_0.02`, `lt_0.03` and `lt_0.04`, the shares of objects whose fit has a smaller error; `mean`, `std` and
+        `median` of the errors; `pixels`, their mean in pixels of the image; `units`, the same in units such as
+        millimetres, if all landmark files give the length of a pixel; and `ms`, milliseconds per image without
+        reading it. If objects had to be found, a row also counts those `found` and `missed`, and the `false` ones:
+        trusted fits that are on no annotated object. `records` has the fit of every annotated object, and `false`
+        the fits that are on none.
 
-        Errors are mean distances at `points` (as in `metrics.point_subset`) over the size of the object: the mean
-        of the width and the height of the box around its landmarks. Objects and fits of an image are paired so
-        that their distances are smallest together; an object is missed if its fit is not within 0.3 of its size.
-        One without a fit has an infinite error: it is below no bound, and in `mean`, `std`, `median`, `pixels` and
-        `units` it counts as 1, as every error above 1 does. `records` has every annotated object with its fit,
-        `false` the fits that are on none.
+    Raises
+    ------
+    InvalidDataset
+        If samples cannot be used. With `skip_invalid`, such samples are left out with a warning.
 
     Examples
     --------
     >>> import pliant
-    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
-    >>> model = pliant.train(faces[:10], size=30, shape_modes=(1, 3), confidence=False, progress=False)
-    >>> done = pliant.evaluate(model, faces[10:], progress=False)
-    >>> done.rows[1]["found"], done.images, len(done.records)
-    (2, 2, 2)
-    >>> done = pliant.evaluate(model, faces[10:], ["po-asy-gn"], start="noise", starts=1, progress=False)
+    >>> model = pliant.load("faces.pliant")
+    >>> done = pliant.evaluate(model, "annotated/", ["po-asy-gn"], start="noise", starts=1, progress=False)
     >>> [row["algorithm"] for row in done.rows], len(done.records)
     (['start', 'po-asy-gn'], 2)
 
@@ -182,18 +207,19 @@ def evaluate(
     settings = (settings or Fitting()).changed(**{k: v for k, v in changes.items() if k not in known})
     names = [settings.algorithm] if algorithms is None else algorithms
     if not names:
-        raise ValueError("name at least one algorithm; pliant.catalogue() lists all 31.")
+        raise ValueError("give at least one algorithm; pliant.catalogue() lists all 31.")
     subset = point_subset(evaluating.points, model.landmarks)
     noise = find is None and evaluating.start == "noise"
     if noise and any((settings.detector, settings.fallback)):
         raise ValueError(
-            "detector=NAME and fallback=WAY find starts. From noise, there is nothing to be found: say start=WAY."
+            "detector=NAME and fallback=WAY are for finding starts, but start=noise does not search: use "
+            "start=WAY."
         )
     usual = Evaluating()
     if not noise and (evaluating.noise, evaluating.starts) != (usual.noise, usual.starts):
         raise ValueError(
-            f"noise={evaluating.noise:g} and starts={evaluating.starts} are about starts beside the landmarks: say "
-            "start=noise."
+            f"noise={evaluating.noise:g} and starts={evaluating.starts} are for random starts near the "
+            "landmarks: use start=noise."
         )
     where = None if noise else find or find_chain(model, settings, start=evaluating.start)
     confidence = False if noise else None
@@ -213,7 +239,8 @@ def _truth(
 ) -> _Truth:
     if points.shape[1] != model.landmarks:
         raise ValueError(
-            f"{samples.source}: the images have {points.shape[1]} landmarks, and the model has {model.landmarks}."
+            f"{samples.source}: the images have {points.shape[1]} landmarks, but the model has "
+            f"{model.landmarks}."
         )
     spacings = np.array([sample.spacing() or np.nan for sample in samples], dtype=np.float64)
     return _Truth(model, samples, points, subset, spacings, names)
@@ -276,9 +303,7 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
     """The samples that have landmarks, checked, and the landmarks `(k, v, 2)`."""
     known = tuple(sample for sample in dataset if sample.points_source is not None)
     if not known:
-        raise ValueError(
-            f"{dataset.source}: no image has a landmark file beside it to compare fits with; {advice(dataset)}"
-        )
+        raise ValueError(f"{dataset.source}: no image has landmarks to compare fits with; {advice(dataset)}")
     advance = bar.start("checking images", len(known))
     valid = usable(Dataset(known, dataset.source), skip_invalid, jobs, advance)
     if not len(valid.dataset):

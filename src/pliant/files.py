@@ -48,13 +48,13 @@ def require_plain(path: Path) -> None:
     if path.exists():
         _require_plain(path, path.stat().st_mode)
     elif os.path.islink(path):
-        raise IrregularFile(f"{path}: this symbolic link leads nowhere, or round in a circle.")
+        raise IrregularFile(f"{path}: this symbolic link is broken or circular.")
 
 
 def _require_plain(path: Path, mode: int) -> None:
     if not stat.S_ISREG(mode):
         kind = _KINDS.get(stat.S_IFMT(mode), "something else")
-        raise IrregularFile(f"{path}: this is {kind}, and a plain file is needed.")
+        raise IrregularFile(f"{path}: this is {kind}, but a plain file is needed.")
 
 
 def real_path(path: Path | str) -> Path:

@@ -55,7 +55,7 @@ def groups_of(start: Any) -> list[Floats]:
         parted = start.ndim == 4 or (start.ndim == 3 and start.shape[2] == 4)
     groups = [np.asarray(group, dtype=np.float64) for group in start] if parted else [start]
     if not groups:
-        raise ValueError("there is no start: of several objects, at least one must be given.")
+        raise ValueError("there is no start: give a start for at least one object.")
     return groups
 
 
@@ -78,8 +78,8 @@ def paired(images: Iterable[Any], starts: Any) -> Iterator[tuple[Any, Any]]:
         return ((image, starts) for image in images)
     if isinstance(images, Sized) and isinstance(starts, Sized) and len(images) != len(starts):
         raise ValueError(
-            f"there are {len(images)} images and {len(starts)} starts: give one start for each, or a function that "
-            "finds it in all of them."
+            f"there are {len(images)} images and {len(starts)} starts: give one start for each image, or a "
+            "function that finds starts."
         )
     return _in_step(images, starts)
 
@@ -88,5 +88,5 @@ def _in_step(images: Iterable[Any], starts: Iterable[Any]) -> Iterator[tuple[Any
     nothing = object()
     for image, start in zip_longest(images, starts, fillvalue=nothing):
         if image is nothing or start is nothing:
-            raise ValueError("there are not as many starts as images: give one start for each.")
+            raise ValueError("the numbers of starts and images differ: give one start for each image.")
         yield image, start

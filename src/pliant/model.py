@@ -26,33 +26,33 @@ from pliant.trust.confidence import Confidence
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model(Concise):
-    """A trained model, which is a value: `train` makes it, `load` reads it, and nothing changes it.
+    """A trained model. It is a value: `train` makes it, `load` reads it, and nothing changes it.
 
     Attributes
     ----------
-    levels
+    levels : tuple of Level
         Shape, motion and appearance at each scale, from coarse to fine.
-    texture
-        The colours or grey values of the object, to draw it.
-    settings
-        What it was trained with.
-    provenance
-        What it was trained on, and by which version: plain values, read-only.
-    placements
+    texture : Texture
+        The colours or grey values of the object, for drawing it.
+    settings : Training
+        The settings of its training.
+    provenance : mapping
+        What it was trained on, and with which version of pliant: plain values, read-only.
+    placements : tuple of Placement
         Where the object was in the training images, and in the boxes of a detector.
-    confidence
-        What was learned about the errors of fits, if the model was calibrated.
-    object_filter
-        What finds the object in whole images; older models have none.
-    landmark_names
-        Those of the training data, if all samples agree on them.
-    expert
+    confidence : Confidence or None
+        What calibration learned about the errors of fits; None if the model is not calibrated.
+    landmark_names : tuple of str
+        The names in the training data, if all samples agree on them.
+    object_filter : ObjectFilter or None
+        The filter that finds the object in whole images. Older models have none.
+    expert : Expert or None
         What sees landmarks in images, if one was trained.
-    expert_weight
-        What it counts for against the pixels, which err together and by themselves are too sure.
-    shape_noise
-        `(v, 2, 2)`: how far landmarks lie from the shapes of the finest level, in its frame, as covariances; what
-        its modes leave of the training shapes if this is None.
+    expert_weight : float
+        How much the expert counts against the pixels. Pixels err together, and by themselves they are too sure.
+    shape_noise : ndarray, shape (v, 2, 2), or None
+        Covariances of the distance between landmarks and the shapes of the finest level, in its frame. None: what
+        its modes leave of the training shapes.
 
     Examples
     --------
@@ -60,13 +60,8 @@ class Model(Concise):
     >>> model = pliant.load("faces.pliant")
     >>> model
     Model(68 landmarks, 2 levels, 5 modes of shape, dsift, 24 samples)
-
-    A face that is two standard deviations off along the first mode of shape:
-
-    >>> picture, points = model.draw([2.0], height=120)
-    >>> picture.shape[0], points.shape
-    (120, (68, 2))
-    >>> model.save("copy.pliant")
+    >>> model.landmarks, round(model.size), model.faces_both_ways
+    (68, 40, False)
 
     """
 
@@ -99,12 +94,12 @@ class Model(Concise):
 
     @property
     def landmarks(self) -> int:
-        """How many landmarks the object has."""
+        """The number of landmarks."""
         return self.levels[-1].shape.landmarks
 
     @property
     def size(self) -> float:
-        """Pixels that the object measures (mean of height and width) at scale 1."""
+        """The size of the object at scale 1, in pixels: the mean of its height and width."""
         return float(shape_size(self.levels[-1].shape.mean)) / self.levels[-1].scale
 
     @property
@@ -113,9 +108,21 @@ class Model(Concise):
         return self.settings.facing == "both"
 
     def save(self, path: Path | str) -> None:
-        """Write the model to one `.pliant` file; an existing file is replaced in one step or not at all.
+        """Write the model to one `.pliant` file. An existing file is replaced in one step or not at all.
 
-        `path` may be an address, such as `s3://bucket/faces.pliant`.
+        Parameters
+        ----------
+        path : Path or str
+            The file, or an address such as `s3://bucket/faces.pliant`.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> model.save("copy.pliant")
+        >>> pliant.load("copy.pliant").landmarks
+        68
+
         """
         store.save(self, store.place_of(path))
 
@@ -125,22 +132,35 @@ class Model(Concise):
         texture_deviations: Sequence[float] | Floats = (),
         height: int = 240,
     ) -> tuple[Float32, Float64]:
-        """A picture of an instance on white, and its landmarks there.
+        """Draw an instance of the model on white.
 
         All instances of a model are drawn at the same scale.
 
         Parameters
         ----------
-        shape_deviations, texture_deviations
-            Standard deviations along the leading modes, `(k,)`; modes that are not given are at their mean.
-        height
-            Of the picture, in pixels.
+        shape_deviations : sequence of float, length k
+            Standard deviations along the leading modes of shape; the other modes stay at their mean.
+        texture_deviations : sequence of float, length l
+            The same for the modes of texture.
+        height : int
+            The height of the picture in pixels.
 
         Returns
         -------
-        picture, points
-            `(height, w, c)` with black at 0 and white at 1, in one channel or three as the training images had,
-            and `(v, 2)`.
+        picture : ndarray, shape (height, w, c)
+            Black is 0 and white is 1; there are one or three channels, as in the training images.
+        points : ndarray, shape (v, 2)
+            The landmarks in the picture.
+
+        Examples
+        --------
+        A face that is two standard deviations off along the first mode of shape:
+
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> picture, points = model.draw([2.0], height=120)
+        >>> picture.shape[0], points.shape
+        (120, (68, 2))
 
         """
         shape, texture = self.levels[-1].shape, self.texture.pca
@@ -156,19 +176,27 @@ class Model(Concise):
         ), points
 
     def reconstruct(self, image: Image, points: Floats) -> Float32:
-        """The image with the texture model's idea of the object drawn over it.
+        """Return an image with the model's version of the object drawn over it.
 
         Parameters
         ----------
-        image
-            `(h, w)` or `(h, w, 3)`.
-        points
-            Where the object is in it, `(v, 2)`.
+        image : array, shape (h, w) or (h, w, 3)
+            The image.
+        points : array, shape (v, 2)
+            The landmarks of the object in it.
 
         Returns
         -------
-        picture
-            `(h, w, c)` with black at 0 and white at 1, in as many channels as the model has.
+        ndarray, shape (h, w, c)
+            Black is 0 and white is 1; there are as many channels as the model has.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> sample = pliant.load_dataset("photographs/")[0]
+        >>> model.reconstruct(sample.image(), sample.points()).shape
+        (96, 96, 3)
 
         """
         from pliant.appearance.interpolation import resample
@@ -182,23 +210,23 @@ class Model(Concise):
 
 
 def load(path: Path | str) -> Model:
-    """The model in a file, read whole and checked.
+    """Read a model from a file and check it.
 
     Parameters
     ----------
-    path
-        A file that `Model.save` or `pliant train` wrote, or its address (`s3://bucket/faces.pliant`). Nothing in it
-        is executed.
+    path : Path or str
+        A file that `Model.save` or `pliant train` wrote, or its address (`s3://bucket/faces.pliant`). Nothing in
+        it is executed.
 
     Returns
     -------
     Model
-        As it was saved.
+        The model as it was saved.
 
     Raises
     ------
     ModelFileError
-        If the file is not there, not a model, damaged or inconsistent: a sentence that says which.
+        If the file does not exist, is not a model, or is damaged or inconsistent. The message says which.
 
     Examples
     --------
@@ -218,7 +246,7 @@ def _scaled(deviations: Sequence[float] | Floats, variances: Float64, kind: str)
     """Parameters `(m,)` from standard deviations along the first modes."""
     given = np.asarray(deviations, dtype=np.float64)
     if given.ndim != 1 or len(given) > len(variances):
-        raise ValueError(f"the {kind} of this model has {len(variances)} modes, and {given.size} were given.")
+        raise ValueError(f"the {kind} of this model has {len(variances)} modes, but {given.size} were given.")
     return np.concatenate([given, np.zeros(len(variances) - len(given))]) * np.sqrt(variances)
 
 

@@ -79,7 +79,7 @@ class PCA(Concise):
 
     def instance(self, parameters: Floats) -> Float64:
         """Samples `(..., d)` with parameters `(..., m)`: mean + A c."""
-        return np.asarray(self.mean + parameters @ self.components, dtype=np.float64)
+        return np.asarray(self.mean + parameters @ self.components, dtype=np.float64)  # eq. 4, 5
 
 
 def noise_variance(eigenvalues: Float64, total_variance: float, rank: int) -> float:
@@ -89,6 +89,7 @@ def noise_variance(eigenvalues: Float64, total_variance: float, rank: int) -> fl
     many the data can have (`rank`: one less than the samples, or the dimensions, if they are fewer).
     """
     discarded = rank - len(eigenvalues)
+    # eq. 8, 9
     return max(total_variance - float(np.sum(eigenvalues)), 0.0) / discarded if discarded > 0 else 0.0
 
 
@@ -108,7 +109,8 @@ def choose_modes(eigenvalues: Float64, total_variance: float, modes: int | float
         return min(modes, available)
     if not 0 < modes <= 1:
         raise ValueError(
-            f"{what} = {modes!r}: a share of the variance lies between 0 and 1 (a count of modes is an int)."
+            f"{what} = {modes!r}: a share of the variance must be between 0 and 1 (a count of modes is an "
+            "int)."
         )
     # The last rounding error must not cost a whole mode (1.0 would otherwise never be reached).
     if total_variance <= 0:
@@ -297,7 +299,7 @@ def _components(sketch: Sketch, variances: Float64, rotation: Float64, modes: in
     """Principal components of a sketch whose rows' Gram was decomposed."""
     count, dimension = sketch.count, sketch.rows.shape[1]
     rank = min(count - 1, dimension)
-    eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)
+    eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)  # eq. 9
     total = sketch.scatter / (count - 1)
     kept = choose_modes(eigenvalues, total, modes, what)
     # A variance within rounding of zero has no direction of its own.
@@ -365,7 +367,7 @@ def exact_pca(samples: Floats) -> PCA:
     mean = samples.mean(axis=0)
     _, singular, components = np.linalg.svd(samples - mean, full_matrices=False)
     rank = min(count - 1, dimension)
-    eigenvalues = singular[:rank] ** 2 / (count - 1)
+    eigenvalues = singular[:rank] ** 2 / (count - 1)  # eq. 8
     total = float(np.sum(eigenvalues))
     components = components[:rank].copy()
     _fix_signs(components)
@@ -377,7 +379,7 @@ def scatter_pca(count: int, total: Float64, products: Float64) -> PCA:
     mean = total / count
     variances, vectors = _decomposed(products - count * np.outer(mean, mean))
     rank = min(count - 1, len(mean))
-    eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)
+    eigenvalues = np.clip(variances[:rank], 0, None) / (count - 1)  # eq. 8
     components = np.ascontiguousarray(vectors[:, :rank].T)
     _fix_signs(components)
     return PCA(readonly(mean), readonly(components), readonly(eigenvalues), float(np.sum(eigenvalues)), rank)

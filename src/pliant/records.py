@@ -34,11 +34,54 @@ _AFTER = ("cost", "seconds", "found")
 class FitRecord(Concise):
     """One fit, compared with the landmarks.
 
-    `image` is the image's name, `object` the number of the annotated object in it, from 0, `size` the image's width
-    and height, and `start` the number of its start, from 0. `error` is the mean distance at the landmarks that
-    count, and `distances (v,)` are those of all, both over the size of the object. `pixels` is the same as `error`
-    in pixels of the image, and `units` in those of the landmark file, nan if it has no scale. `found` says whether
-    the fit is on the object. An object that has no fit has an infinite error, and nan for points and distances.
+    An object without a fit has an infinite error, and nan for points and distances.
+
+    Attributes
+    ----------
+    image : str
+        The name of the image.
+    object : int
+        The number of the annotated object in it, from 0.
+    size : (int, int)
+        Width and height of the image.
+    algorithm : str
+        The name of the algorithm.
+    start : int
+        The number of the start, from 0.
+    status : Status
+        How the fit ended.
+    reason : str
+        Why it failed, if it did.
+    error : float
+        The mean distance at the landmarks that count, over the size of the object.
+    pixels : float
+        The same in pixels of the image.
+    units : float
+        The same in the units of the landmark file; nan if it has no scale.
+    distances : ndarray, shape (v,)
+        The distance at every landmark, over the size of the object.
+    points : ndarray, shape (v, 2)
+        The landmarks of the fit.
+    confidence : float
+        The confidence of the fit; nan if the model is not calibrated.
+    cost : float
+        The cost of the fit.
+    iterations : int
+        The number of iterations.
+    seconds : float
+        How long the fit took.
+    found : bool
+        Whether the fit is on the object.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> found = pliant.evaluate(model, "annotated/", start="noise", starts=1, iterations=2, progress=False)
+    >>> record = found.records[0]
+    >>> record.points.shape, record.distances.shape, record.error < 0.2
+    ((68, 2), (68,), True)
+
     """
 
     image: str

@@ -12,16 +12,26 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class Shard:
-    """Shard `number` of `count`, counted from 1.
+    """One of several shares of a piece of work.
+
+    Parameters
+    ----------
+    number : int
+        The number of the share, from 1.
+    count : int
+        How many shares there are.
+
+    Raises
+    ------
+    ValueError
+        If there is no share of this number.
 
     Examples
     --------
-    >>> from pliant.shards import Shard
-    >>> shard = Shard.parse("3/16")
-    >>> shard.number, shard.count, str(shard)
-    (3, 16, '3/16')
-    >>> shard.of(range(40))
-    [2, 18, 34]
+    >>> import pliant
+    >>> shard = pliant.experiments.Shard(3, 16)
+    >>> str(shard)
+    '3/16'
 
     """
 
@@ -49,14 +59,56 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """A shard as people write it: `3/16` is the third of sixteen."""
+        """Parse a share as people write it: `3/16` is the third of sixteen.
+
+        Parameters
+        ----------
+        text : str
+            The number of the share and how many there are.
+
+        Returns
+        -------
+        Shard
+            The share.
+
+        Raises
+        ------
+        ValueError
+            If the text is not like `3/16`, or there is no share of this number.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.experiments.Shard.parse("3/16").count
+        16
+
+        """
         found = re.fullmatch(r"\s*(-?[0-9]+)\s*/\s*(-?[0-9]+)\s*", text)
         if found is None:
             raise ValueError(
-                f"shard={text}: say which shard of how many, such as 3/16 for the third of sixteen."
+                f"shard={text}: give the number of the shard and the number of shards, such as 3/16 for the "
+                "third of sixteen."
             )
         return cls(int(found[1]), int(found[2]))
 
     def of(self, parts: Sequence[Part]) -> list[Part]:
-        """Its own of these parts: every `count`-th. Together, the shards have each part once."""
+        """Return the parts that belong to this share: every `count`-th. Together, the shares have each part once.
+
+        Parameters
+        ----------
+        parts : sequence
+            All parts of the work.
+
+        Returns
+        -------
+        list
+            The parts of this share.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.experiments.Shard.parse("3/16").of(range(40))
+        [2, 18, 34]
+
+        """
         return list(parts[self.number - 1 :: self.count])

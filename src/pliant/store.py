@@ -59,11 +59,11 @@ EXPERTS: Mapping[str, type[LinearExpert] | type[NetworkExpert]] = {
 
 
 class ExpertLeftOut(UserWarning):
-    """A model has an expert that this build of pliant cannot use: the model fits without it.
+    """Warns that a model has an expert that this build of pliant cannot use. The model fits without it.
 
     Examples
     --------
-    Who needs the expert makes the warning an error:
+    If you need the expert, turn the warning into an error:
 
     >>> import pliant, warnings
     >>> with warnings.catch_warnings():
@@ -168,7 +168,7 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
 
 def _stored(expert: Expert) -> LinearExpert | NetworkExpert:
     if not isinstance(expert, (LinearExpert, NetworkExpert)):
-        raise ValueError(f"an expert of the kind {type(expert).__name__} cannot be kept in a file.")
+        raise ValueError(f"an expert of the kind {type(expert).__name__} cannot be stored in a file.")
     return expert
 
 
@@ -186,27 +186,27 @@ def _expert(
         return None, 1.0
     kind, weight = plain["kind"], _real(plain["weight"])
     if not 0 < weight < 1e6:
-        raise ValueError(f"its expert counts for {weight:g} times the pixels")
+        raise ValueError(f"the weight of its expert is {weight:g}")
     if not isinstance(kind, str):
         raise ValueError(f"the kind of its expert is {kind!r:.40}")
     if kind not in EXPERTS:
-        _leave_out(f"an expert of the kind '{kind!s:.40}', which this version does not know")
+        _leave_out(f"an expert of the kind '{kind!s:.40}', which this version of pliant does not know")
         return None, 1.0
     own = {
         name.removeprefix("expert."): array for name, array in arrays.items() if name.startswith("expert.")
     }
     expert = EXPERTS[kind].from_parts(own, plain)
     if expert.landmarks != landmarks:
-        raise ValueError(f"its expert sees {expert.landmarks} landmarks, and the model has {landmarks}")
+        raise ValueError(f"its expert has {expert.landmarks} landmarks, but the model has {landmarks}")
     if isinstance(expert, NetworkExpert) and not has_engine():
-        _leave_out("a network, and this OpenCV was built without the module dnn that runs it")
+        _leave_out("a network expert, but this OpenCV was built without the dnn module that runs it")
         return None, 1.0
     return expert, weight
 
 
 def _leave_out(what: str) -> None:
     # From here to whoever has called `load`.
-    warnings.warn(f"the model has {what}: it fits without.", ExpertLeftOut, stacklevel=6)
+    warnings.warn(f"the model has {what}: it fits without its expert.", ExpertLeftOut, stacklevel=6)
 
 
 def _shape_noise(arrays: Mapping[str, NDArray[Any]], shape: ShapeModel) -> Float64 | None:
@@ -215,9 +215,9 @@ def _shape_noise(arrays: Mapping[str, NDArray[Any]], shape: ShapeModel) -> Float
         return None
     noise = _expect(arrays, "shape.noise", np.float64, shape.landmarks, 2, 2)
     if not np.all(np.abs(noise) <= shape_size(shape.mean) ** 2):
-        raise ValueError("'shape.noise' says that landmarks lie farther off than the object is large")
+        raise ValueError("'shape.noise' is larger than the object")
     if not np.array_equal(noise, np.swapaxes(noise, 1, 2)) or not np.all(np.linalg.eigvalsh(noise) > -1e-6):
-        raise ValueError("'shape.noise' holds what is not a covariance")
+        raise ValueError("'shape.noise' has a matrix that is not a covariance")
     return noise
 
 
@@ -258,7 +258,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
     pca = _pca(arrays, "texture.pca", len(drawn.pixels) * channels, numbers["texture"]["pca"])
     settings, provenance = numbers["settings"], numbers["provenance"]
     if not isinstance(settings, dict) or not isinstance(provenance, dict):
-        raise ValueError("its settings or its provenance are no table")
+        raise ValueError("its settings or its provenance are not a table")
     landmarks = levels[-1].shape.landmarks
     expert, weight = _expert(arrays, numbers.get("expert"), landmarks)
     # Files of the first version may be older than placements, confidence, names, filters and experts.

@@ -28,12 +28,10 @@ number of images is to look at each of them once or twice."""
 
 
 class NotCalibrated(UserWarning):
-    r"""A model was trained, and how far its fits can be trusted could not be learned.
+    r"""Warns that a model was trained, but could not learn how far its fits can be trusted.
 
-    Examples
-    --------
-    Calibration holds out five parts in turn, and images of four people cannot be parted so. Who does not want a
-    model without it makes the warning an error:
+    Examples -------- Calibration holds out five parts in turn, and images of four people cannot be divided like
+    that. If you do not want a model without calibration, turn the warning into an error:
 
     >>> import pliant, warnings
     >>> faces = pliant.load_dataset("faces/").grouped(r"(person\d+)_")
@@ -41,8 +39,7 @@ class NotCalibrated(UserWarning):
     ...     warnings.simplefilter("error", pliant.NotCalibrated)
     ...     pliant.train(faces, size=30, shape_modes=(1, 3), progress=False)
     Traceback (most recent call last):
-    pliant.training.NotCalibrated: how far fits can be trusted is not learned: ... there are 4; ...
-
+    pliant.training.NotCalibrated: how far fits can be trusted is not learned: ...
     """
 
 
@@ -58,29 +55,30 @@ def train(
 
     Parameters
     ----------
-    dataset
+    dataset : Dataset, str, Path or iterable of Sample
         Samples with landmarks, or a folder or file to load them from.
-    settings
-        What to train with, `Training()` if not given.
-    jobs
-        Threads, all cores if not given; or a cluster (`pliant.connect`), which then reads all images: a model of
-        it is the same, whatever the number of its workers, and that of one machine but for rounding, or beyond
-        some hundred images to the tolerance that docs/how-to/use-many-machines.md has.
-    progress
-        Whether to show progress; on a terminal if not given.
+    settings : Training or None
+        How to train; `Training()` by default.
+    jobs : int, Crew or None
+        Threads, all cores by default; or a cluster from `pliant.connect`, which then reads all images. The number
+        of workers does not change the model. It equals that of one machine but for rounding, or, beyond some
+        hundred images, within the tolerance given in `docs/how-to/use-many-machines.md`.
+    progress : bool or None
+        Show progress; by default only in a terminal.
     **changes
         Settings by their names, in place of those in `settings`: `train(faces, size=100)`.
 
     Returns
     -------
     Model
-        With placements of the object in its images and, unless `confidence` is off or there are fewer than ten
-        samples, with the confidence that its fits deserve.
+        The model knows where the object was in its images. It is calibrated, unless `confidence` is off or there
+        are fewer than ten samples.
 
     Raises
     ------
     InvalidDataset
-        If samples cannot be used, with a list of what is wrong; `skip_invalid` leaves them out instead, and warns.
+        If samples cannot be used. It lists all problems. With `skip_invalid`, such samples are left out with a
+        warning.
 
     Examples
     --------

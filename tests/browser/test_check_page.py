@@ -76,7 +76,7 @@ def test_keys_mend_accept_and_undo(checked: Any, leaf_studio: Studio, new_page: 
     assert states(page) == ["", ""]
     reasons = page.eval_on_selector_all("#list .what", "found => found.map((one) => one.textContent)")
     assert any("Landmark 1 and landmark 5 look swapped" in one for one in reasons)
-    assert any("Landmark 3 is 2" in one and "from where the others put it" in one for one in reasons)
+    assert any("Landmark 3 is 2" in one and "from where other samples have it" in one for one in reasons)
     swapped = next(k for k, one in enumerate(reasons) if "swapped" in one)
     page.click(f"#list li:nth-child({swapped + 1}) button")
     waits_for(page, "swapped")
@@ -107,10 +107,10 @@ def test_two_annotators_side_by_side(new_page: Callable[..., Any], leaf_studio: 
     page.click("#show-annotators")
     page.fill("#place", "../elsewhere.csv")
     page.keyboard.press("Enter")
-    page.get_by_text("is not in the folder that is open").wait_for()
+    page.get_by_text("is not in the open folder").wait_for()
     page.fill("#place", "second.csv")
     page.keyboard.press("Enter")
-    page.get_by_text("of the variation in shape is the annotators'").wait_for()
+    page.get_by_text("of the variation in shape comes from the annotators").wait_for()
     assert page.locator("#by-image button").count() == COUNT
     assert page.locator("#by-landmark tbody tr").count() == LANDMARKS
     worst = page.text_content("#both-name")

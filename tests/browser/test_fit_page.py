@@ -139,7 +139,7 @@ def test_boxes_and_settings_by_keyboard(fitted: Studio, new_page: Callable[..., 
         page.fill(f"#{side}", str(number))
     assert page.is_checked("#in-box")
     page.click("#run")
-    page.get_by_text("tries=0: it must be a whole number from 1").wait_for()
+    page.get_by_text("tries=0: it must be a whole number of at least 1").wait_for()
     page.fill("#setting-tries", "")
     page.click("#run")
     page.get_by_text("the box is empty").wait_for()

@@ -75,7 +75,7 @@ def test_results_are_listed_with_their_kinds_and_what_is_broken_says_so(
     assert page.locator("#result-sentences p").first.inner_text() == "The object was found in 4 of 5 frames."
     assert page.locator(".chart .band").count() == 1
     page.locator("#shelf-others summary").click()
-    assert "broken.parquet: this is no Parquet file" in page.locator("#shelf-others li").inner_text()
+    assert "broken.parquet: this is not a Parquet file" in page.locator("#shelf-others li").inner_text()
 
 
 def test_curves_of_several_results_are_drawn_together(studio: Studio, new_page: Callable[..., Any]) -> None:
@@ -136,7 +136,7 @@ def test_an_image_that_is_gone_has_a_sentence_in_its_place(
     page.wait_for_selector(".item .gone:visible")
     page.locator(".item").first.click()
     page.wait_for_selector("#fit-trouble:visible")
-    assert page.locator("#fit-trouble").inner_text() == "gone.png is not there any more."
+    assert page.locator("#fit-trouble").inner_text() == "gone.png no longer exists."
 
 
 def test_the_table_sorts_on_the_server(studio: Studio, new_page: Callable[..., Any]) -> None:

@@ -70,7 +70,7 @@ def sample(request, tmp_path_factory):
         try:
             write_annotations(path, annotations, module.NAME)
             break
-        except ValueError:  # This format cannot say that a landmark is missing.
+        except ValueError:  # This format cannot mark a landmark as missing.
             continue
     return module, path.read_bytes()
 

@@ -37,8 +37,8 @@ class Feature:
         values = np.ascontiguousarray(self.function(np.ascontiguousarray(image)), dtype=np.float32)
         if values.shape != (*image.shape[:2], self.channels):
             raise ValueError(
-                f"feature '{self.name}' must return {(*image.shape[:2], self.channels)} for an image of "
-                f"{image.shape}, but returned {values.shape}."
+                f"feature '{self.name}' must return an array of shape {(*image.shape[:2], self.channels)} "
+                f"for an image of {image.shape}, but returned {values.shape}."
             )
         return values
 
@@ -49,26 +49,27 @@ _REGISTRY: dict[str, Feature] = {}
 def register_feature(
     name: str, *, channels: int, reach: int, colour: bool = False
 ) -> Callable[[Callable[[Float32], Float32]], Callable[[Float32], Float32]]:
-    """Decorator that makes a function known as a feature; a model that uses it stores the name alone.
+    """Register a function as a feature. Use it as a decorator.
 
-    The function takes a grey image `(h, w)`, float32 with black at 0 and white at 1, and gives `(h, w, channels)`,
-    float32. It must be made known again before such a model is loaded.
+    The function takes a grey image `(h, w)`, float32 with black at 0 and white at 1, and returns `(h, w,
+    channels)`, float32. A model that uses the feature stores only its name: register it again before you load such
+    a model.
 
     Parameters
     ----------
-    name
-        What `features` of `Training` takes.
-    channels
-        How many numbers the function gives for a pixel.
-    reach
-        How far, in pixels, those numbers depend on what is around the pixel.
-    colour
-        Models may be trained in colour: the function is then given `(h, w, 3)` instead of `(h, w)`.
+    name : str
+        The name of the feature, for `features` of `Training`.
+    channels : int
+        How many numbers the function returns for each pixel.
+    reach : int
+        How far around the pixel the function looks, in pixels.
+    colour : bool
+        Models may be trained in colour; the function then gets `(h, w, 3)` instead of `(h, w)`.
 
     Returns
     -------
-    function
-        The decorator; it gives the function back as it was.
+    callable
+        The decorator. It returns the function unchanged.
 
     Examples
     --------
@@ -76,9 +77,8 @@ def register_feature(
     >>> @pliant.register_feature("inverted", channels=1, reach=0)
     ... def inverted(grey):
     ...     return 1 - grey[:, :, None]
-    >>> settings = pliant.Training(size=30, shape_modes=2, features="inverted", confidence=False)
-    >>> pliant.train("photographs/", settings, progress=False)
-    Model(68 landmarks, 2 levels, 2 modes of shape, inverted, 12 samples)
+    >>> pliant.Training(features="inverted").features
+    ('inverted',)
 
     """
 
@@ -100,8 +100,8 @@ def find_feature(name: str) -> Feature:
     near = get_close_matches(name, _REGISTRY, n=1)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     raise ValueError(
-        f"there is no feature '{name}'.{hint} Known: {', '.join(feature_names())}. "
-        "Your own is made known with pliant.register_feature before a model that uses it is loaded."
+        f"there is no feature '{name}'.{hint} Known features: {', '.join(feature_names())}. Register your "
+        "own feature with pliant.register_feature before you load a model that uses it."
     )
 
 

@@ -111,10 +111,10 @@ def too_wide(points: Floats, image: Image) -> str:
     """Why `points (v, 2)` cannot be looked at in an image, or nothing. Views of the others need little memory."""
     height, width = image.shape[:2]
     if not np.all(np.isfinite(points)):
-        return "there are landmarks that are not finite numbers."
+        return "some landmarks are not finite numbers."
     reach = float(np.max(points.max(axis=0) / 2 - points.min(axis=0) / 2)) * 2
     if reach > _WIDEST * max(height, width):
-        return f"the landmarks reach over {reach:.3g} pixels, and the image has {width} x {height}."
+        return f"the landmarks span {reach:.3g} pixels, but the image has {width} x {height}."
     return ""
 
 
@@ -127,8 +127,8 @@ def unlike(vertices: Floats, points: Floats, image: Image) -> str:
     own = float(np.linalg.norm(np.ptp(vertices, axis=0)))
     if not reach <= _SPRAWL * own:
         return (
-            f"the landmarks do not lie as the object's do: at its scale they reach over {reach:.3g} pixels, "
-            f"and it has {own:.3g}. Give them in the model's order."
+            f"the landmarks are not arranged as in the model: at the model's scale they span {reach:.3g} "
+            f"pixels instead of {own:.3g}. Give them in the model's order."
         )
     return ""
 

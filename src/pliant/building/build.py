@@ -79,7 +79,7 @@ def checked_samples(
             keep=_FOR_IMAGES * settings.memory_gb * 1e9,
         )
     if len(valid.dataset) < 2:
-        raise ValueError(f"a model needs at least two usable samples, and there are {len(valid.dataset)}.")
+        raise ValueError(f"a model needs at least two usable samples, but there are {len(valid.dataset)}.")
     if any(sample.decoded is None for sample in valid.dataset):
         forgotten = tuple(sample.keeping(None, sample.landmarks) for sample in valid.dataset)
         valid = replace(valid, dataset=Dataset(forgotten, valid.dataset.source))
@@ -165,8 +165,8 @@ def _feature(name: str, colour: bool) -> Feature:
     feature = find_feature(name)
     if colour and not feature.colour:
         raise ValueError(
-            f"the feature '{feature.name}' sees grey alone: train in colour with gradient, igo or dsift, or with "
-            "one of your own that was registered as seeing colour."
+            f"the feature '{feature.name}' uses grey images only: to train in colour, use gradient, igo or "
+            "dsift, or register your own feature with colour=True."
         )
     return feature
 

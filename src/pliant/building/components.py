@@ -90,8 +90,8 @@ def _accumulators(dimensions: Sequence[int], samples: int, memory_gb: float) -> 
     affordable = int(memory_gb * 1e9 / row_bytes)
     if affordable < 32:
         raise ValueError(
-            f"memory_gb={memory_gb:g} holds {affordable} samples of this size, and 32 are the least that "
-            f"principal components can be streamed through: give at least {32 * row_bytes / 1e9:.2g}."
+            f"memory_gb={memory_gb:g} holds {affordable} samples of this size, but streaming principal "
+            f"components needs at least 32: give at least {32 * row_bytes / 1000000000.0:.2g}."
         )
     return [Accumulator(dimension, min(samples + 1, affordable)) for dimension in dimensions]
 
@@ -145,8 +145,8 @@ def rows_of_sketches(
     )
     if smallest > affordable:
         raise ValueError(
-            f"memory_gb={memory_gb:g} is too little for a worker to merge sketches of so many modes: give at least "
-            f"{smallest * 4 * _HELD / 1e9:.2g}, or fewer modes."
+            f"memory_gb={memory_gb:g} is too little for a worker to merge sketches of this many modes: give "
+            f"at least {smallest * 4 * _HELD / 1000000000.0:.2g}, or fewer modes."
         )
     share = min(1.0, (affordable - smallest) / max(needed - smallest, 1))
     return [low + int(share * (high - low)) for low, high in zip(least, wanted, strict=True)]

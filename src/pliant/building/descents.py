@@ -76,13 +76,13 @@ def learn_descents(
 
     """
     if stages < 1:
-        raise ValueError(f"stages = {stages}: cascaded regression has at least one.")
+        raise ValueError(f"stages = {stages}: cascaded regression needs at least one stage.")
     count = max(1, len(model.levels) - 2) if levels is None else levels
     if not 1 <= count <= len(model.levels):
-        raise ValueError(f"levels = {count}: the model has {len(model.levels)}.")
+        raise ValueError(f"levels = {count}: the model has {len(model.levels)} levels.")
     known = [(image, np.asarray(points, dtype=np.float64)) for image, points in samples]
     if not known:
-        raise ValueError("cascaded regression is learned from images, and there are none.")
+        raise ValueError("cascaded regression needs images to learn from, but there are none.")
     copies = int(np.clip(_STARTS // len(known), _FEWEST, _MOST))
     rng = np.random.default_rng(seed)
     trials = [sample for sample in known for _ in range(copies)]

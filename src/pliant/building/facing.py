@@ -17,17 +17,19 @@ _NAMED = 3
 
 
 class MixedFacings(UserWarning):
-    """Some training images show the object from its other side; they were mirrored, and fits try both sides.
+    """Warns that some training images show the object from its other side.
+
+    These images were mirrored, and fits try both sides.
 
     Examples
     --------
-    Who expects one facing alone makes the warning an error:
+    If you expect one side only, turn the warning into an error:
 
     >>> import pliant, warnings
-    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
+    >>> faces = pliant.synthetic.faces(6, seed=1, image_size=64)
     >>> with warnings.catch_warnings():
     ...     warnings.simplefilter("error", pliant.MixedFacings)
-    ...     model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
+    ...     model = pliant.train(faces, size=30, shape_modes=3, confidence=False, progress=False)
 
     """
 
@@ -41,8 +43,8 @@ def facing_one_way(valid: Validated, facing: str) -> Validated:
         found = side(facing_alike(complete(valid.points), mirrored))
         if not found:
             raise ValueError(
-                f"facing={facing}: it is the side of the first landmark, which lies in the middle of this object: "
-                "give auto or both."
+                f"facing={facing}: this is the side of the first landmark, but that landmark is in the "
+                "middle of this object: give auto or both."
             )
         mirrored = mirrored if found == facing else ~mirrored
     if not np.any(mirrored):
@@ -73,7 +75,7 @@ def _told(names: list[str], samples: int) -> str:
     which = ", ".join(names[:_NAMED]) + (" and others" if len(names) > _NAMED else "")
     one = len(names) == 1
     return (
-        f"{len(names)} of {samples} samples {'faces' if one else 'face'} the other way ({which}): mirrored for "
-        "training, and fits of this model try both ways. facing=both says so without this warning; facing=as-is "
-        "leaves them as they are."
+        f"{len(names)} of {samples} samples {'faces' if one else 'face'} the other way ({which}): they are "
+        "mirrored for training, and fits of this model try both directions. Use facing=both to do the same "
+        "without this warning, or facing=as-is to mirror nothing."
     )

@@ -71,8 +71,9 @@ def blank_level(shape: ShapeModel, scale: float, mesh: Int32, motion: str, featu
     if not len(moving.frame.pixels):
         width, height = np.ptp(shape.mean, axis=0)
         raise ValueError(
-            f"at scale {scale:g} the mean shape is {width:.2g} x {height:.2g} pixels, and covers none: give a "
-            "larger size or scale; if the samples were mirrored by pairs, these do not fit the landmarks."
+            f"at scale {scale:g} the mean shape is {width:.2g} x {height:.2g} pixels, too small to cover a "
+            "pixel: give a larger size or scale. If samples were mirrored with given pairs, check that the "
+            "pairs match the landmarks."
         )
     return Blank(scale, shape, moving, feature)
 

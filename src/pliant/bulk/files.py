@@ -43,9 +43,25 @@ PICTURE_SIZE = 600
 
 @dataclass(frozen=True)
 class Drawing:
-    """How fits are drawn: `full` is as large as the image, otherwise a picture is 600 pixels long.
+    """How `fit_images` draws its pictures.
 
-    `labels` at the landmarks are their numbers or their names; `crop` shows the object and a border around it.
+    Parameters
+    ----------
+    full : bool
+        Draw pictures as large as the images. Otherwise their longer side has 600 pixels.
+    labels : {'', 'numbers', 'names'}
+        Labels at the landmarks.
+    crop : bool
+        Show the object with a border around it, not the whole image.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1, draw=pliant.bulk.Drawing(labels="numbers"))
+    >>> len(list(Path("fits/pictures").iterdir()))
+    3
+
     """
 
     full: bool = False
@@ -152,7 +168,7 @@ class Earlier:
 def look(task: Task) -> Earlier:
     """Look into the folder that is to be written to."""
     if _is_no_folder(task.output):
-        raise ValueError(f"{task.output}: this is a file, and a folder is needed to write to.")
+        raise ValueError(f"{task.output}: this is a file, but the output must be a folder.")
     unfinished, done, failed, length = None, 0, 0, 0
     journal = journal_in(task.output)
     if journal is not None and journal.is_file():
@@ -161,7 +177,7 @@ def look(task: Task) -> Earlier:
         if not is_head(unfinished):
             if not _has_torn_head(journal):
                 raise ValueError(
-                    f"{journal}: the first line of this journal is damaged, so that its run cannot go on: "
+                    f"{journal}: the first line of this journal is damaged, so its run cannot continue: "
                     "remove the file, or write to another folder."
                 )
             unfinished, length = None, 0
@@ -209,19 +225,20 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
     """Why the task must not be done in this folder, as a sentence; empty if it may."""
     if earlier.unfinished is not None and not resume:
         return (
-            f"{task.output} has the fits of {earlier.done} images of a run that did not finish: go on with "
-            f"resume=True, or write to another folder. To give that run up, remove {journal_in(task.output)}."
+            f"{task.output} has the fits of {earlier.done} images of a run that did not finish: continue "
+            "with resume=True, or write to another folder. To discard that run, remove "
+            f"{journal_in(task.output)}."
         )
     head = earlier.unfinished or earlier.finished
     changed = [] if head is None else differences(head["settings"], task.head()["settings"])
     if resume and changed and (earlier.unfinished is not None or not overwrite):
         return (
-            f"{task.output} has a run with other settings, so that resume=True cannot go on with it: "
-            f"{'; '.join(changed)}. Give the same settings, or write to another folder."
+            f"{task.output} has a run with other settings, so resume=True cannot continue it: "
+            f"{'; '.join(changed)}. Use the same settings, or write to another folder."
         )
     if earlier.unfinished is None and earlier.finished is not None and not resume and not overwrite:
         return (
-            f"{task.output} has the fits of a run that has finished: replace them with overwrite=True, or write to "
+            f"{task.output} has the fits of a finished run: replace them with overwrite=True, or write to "
             "another folder."
         )
     ours = set(earlier.written)
@@ -234,11 +251,11 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
                 return f"{target} would be replaced: write to another folder."
     for file in others_of(task.output, task.head()):
         if file not in ours and _is_there(file):
-            return f"{file} would be replaced: name another file, or remove it first."
+            return f"{file} would be replaced: give another file, or remove it first."
     inputs = {_real_name(name) for name in task.images} if earlier.written and not resume else set()
     for file in earlier.written:
         if _real_name(file) in inputs:
-            return f"{file} is to be fitted, and would be replaced: write to another folder."
+            return f"{file} is one of the images to fit, and would be replaced: write to another folder."
     return ""
 
 
@@ -283,8 +300,8 @@ def names_of(images: Sequence[str]) -> list[str]:
         other = first.setdefault(name.casefold(), image)
         if other is not image:
             raise ValueError(
-                f"the landmark files or pictures of {other} and {image} would both be called {name}: fit them "
-                "separately."
+                f"the landmark files or pictures of {other} and {image} would both be called {name}: fit "
+                "them separately."
             )
     for image, name in zip(images, names, strict=True):
         other = first.get(_without_number(name.casefold()) or "", image)
@@ -383,7 +400,7 @@ def _real_name(file: Source) -> str:
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What is not the same in the settings of two runs, in words."""
     return [
-        f"{name} was {_shown(then.get(name))}, and is {_shown(now.get(name))}"
+        f"{name} was {_shown(then.get(name))} and is now {_shown(now.get(name))}"
         for name in {**then, **now}
         if then.get(name) != now.get(name)
     ]

@@ -31,29 +31,36 @@ def fit_images(
 ) -> None:
     """Fit a model to any number of images, and write a table that `pliant.read_fits` reads.
 
-    Whatever stops it, the fits that were finished are kept: call it again with `resume`.
+    If anything stops it, the finished fits are kept: call it again with `resume`.
 
     Parameters
     ----------
-    model
+    model : Path or str
         A model file, or its address.
-    images
-        Images, patterns, folders, manifests, or addresses of such.
-    output
+    images : Path, str or sequence of them
+        Images, patterns, folders, manifests, or addresses of these.
+    output : Path or str
         The folder or address to write to.
-    settings
-        How to fit, `Fitting()` if not given.
-    jobs
-        Threads, all cores if not given; or a cluster (`pliant.connect`).
-    shard
-        "3/16" does the third of sixteen shares; `merge_parts` makes the table when all are done.
-    resume
-        Go on with a run that did not finish, with the same settings.
-    overwrite
-        Replace what an earlier run wrote to `output`, once all of the new is there.
+    settings : Fitting or None
+        How to fit; `Fitting()` by default.
+    jobs : int, Crew or None
+        Threads, all cores by default; or a cluster from `pliant.connect`.
+    shard : str or None
+        `"3/16"` fits the third of sixteen shares. `merge_parts` makes the table when all are done.
+    resume : bool
+        Continue a run that did not finish, with the same settings.
+    overwrite : bool
+        Replace what an earlier run wrote to `output`, once all the new results are there.
     **rest
-        `boxes`, a table that says where the objects are, and what else is to be written: `landmarks`,
-        `annotations`, `csv`, `draw`, `bound` and `flag_below`, as in `Task`.
+        `boxes`, a table that says where the objects are, and what else to write: `landmarks` (a format; one file
+        for each image), `annotations` (one file for all images), `csv` (True or False), `draw` (a `Drawing`),
+        `bound` (the error that confidence refers to) and `flag_below` (list fits with less confidence in a table
+        of their own).
+
+    Raises
+    ------
+    ValueError
+        If the settings do not suit the model, or results would be replaced without `overwrite`.
 
     Examples
     --------

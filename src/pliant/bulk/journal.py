@@ -47,7 +47,7 @@ class Journal:
                 raise BlockingIOError
         except BlockingIOError:
             os.close(self._file)
-            raise ValueError(f"{path.parent}: another process is fitting to this folder now.") from None
+            raise ValueError(f"{path.parent}: another process is writing fits to this folder now.") from None
         os.ftruncate(self._file, length)
         self._check = b""
         if length:

@@ -26,7 +26,7 @@ from pliant.files import replaced
 from pliant.shards import Shard
 from pliant.table import TABLE, join_tables, read_head, rows_of
 
-MERGED = "another command was doing the same run, and has finished it: the table is there"
+MERGED = "another command has finished the same run: the table is already there"
 """What is said to somebody who has given a command twice."""
 
 _NAMED = 8
@@ -37,29 +37,54 @@ Found = Mapping[int, tuple[Source, Marker]]
 
 
 class PartsMissing(ValueError):
-    """Parts of a run are not there: a sentence says which, and what to do."""
+    """Raised by `merge_parts` if parts of a run are missing or damaged. The message says which, and what to do.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1, shard="1/3")
+    >>> try:
+    ...     pliant.bulk.merge_parts([Path("fits")], Path("fits"))
+    ... except pliant.bulk.PartsMissing as error:
+    ...     print(str(error)[:11])
+    2 of 3 part
+
+    """
 
 
 def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
-    """Make the table of a run whose parts are in one folder or several, and what is made from the table.
+    """Merge the parts of a run into one table, and write the files that are made from the table.
 
     Parameters
     ----------
-    folders
-        Those that `pliant fit` wrote to, by shards or by a cluster, in any order.
-    output
-        Where the table goes; it may be one of them. When all is there, the parts are removed.
+    folders : sequence of Path or str
+        The folders that shards or a cluster wrote to, in any order: paths, or addresses as strings.
+    output : Path or str
+        Where the table goes, a path or an address; it may be one of the folders. When the table is complete, the
+        parts are removed.
 
     Returns
     -------
     list of str
-        What a person should know, as sentences: that parts were there twice, for example.
+        Sentences for the user, for example that a part existed twice.
 
     Raises
     ------
     PartsMissing
-        If parts are missing or damaged. A damaged part no longer counts as done: whoever goes on with the run fits
+        If parts are missing or damaged. A damaged part no longer counts as done: the next run with `resume` fits
         it again.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> for shard in ("1/2", "2/2"):
+    ...     pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1, shard=shard)
+    >>> pliant.bulk.merge_parts([Path("fits")], Path("fits"))
+    []
+    >>> len(pliant.read_fits("fits")["points"])
+    3
 
     """
     plan, found, said = _gathered(folders)
@@ -83,8 +108,9 @@ def merge_parts(folders: Sequence[Source], output: Source) -> list[str]:
             if isinstance(error, ValueError):
                 raise
             raise OSError(
-                f"{join(output, TABLE)}: this table, or what belongs to it, cannot be written ({error}). All parts "
-                "stay: when this is mended, merge them again, or give the command that fits them with resume=True."
+                f"{join(output, TABLE)}: this table or the files beside it cannot be written ({error}). All "
+                "parts are kept. Fix the problem, then merge again, or run the fit command again with "
+                "resume=True."
             ) from error
         said = [MERGED]
     for folder in {*folders, output}:
@@ -121,7 +147,7 @@ def plan_in(folder: Source) -> Plan:
     """The plan of the run whose parts are in a folder that was fitted to."""
     plan = read_plan(join(folder, FOLDER))
     if plan is None:
-        there = "its table is there already" if is_file(join(folder, TABLE)) else "nothing was fitted there"
+        there = "its table is already there" if is_file(join(folder, TABLE)) else "nothing was fitted there"
         raise ValueError(f"{folder}: there are no parts to merge: {there}.")
     return plan
 
@@ -138,8 +164,8 @@ def _gathered(folders: Sequence[Source]) -> tuple[Plan, Found, list[str]]:
         if own.digest != plan.digest:
             changed = differences(plan.head["settings"], own.head["settings"])
             raise ValueError(
-                f"{folder} has parts of another run than {folders[0]}: {'; '.join(changed)}. Merge the shards of "
-                "one run."
+                f"{folder} and {folders[0]} have parts of different runs: {'; '.join(changed)}. Merge the "
+                "shards of one run."
             )
         markers = markers_in(parts, own)
         twice = sorted(markers.keys() & found.keys())
@@ -148,7 +174,7 @@ def _gathered(folders: Sequence[Source]) -> tuple[Plan, Found, list[str]]:
             said.append(f"{_named('part', twice)} in {parts} and elsewhere: taken from {first}")
         found = {**{number: (parts, marker) for number, marker in markers.items()}, **found}
     if plan is None:
-        raise ValueError("name at least one folder to merge.")
+        raise ValueError("give at least one folder to merge.")
     return plan, found, said
 
 
@@ -163,9 +189,7 @@ def _check_annotations(plan: Plan) -> None:
     except ValueError:
         there = "none"
     if there != wanted:
-        raise ValueError(
-            f"{target} would be replaced, and is no file of the format {wanted}: remove it first."
-        )
+        raise ValueError(f"{target} would be replaced, but it is not a {wanted} file: remove it first.")
 
 
 def _contents(plan: Plan, found: Found) -> Iterator[bytes]:
@@ -196,11 +220,11 @@ def _missing(plan: Plan, found: Found, missing: Sequence[int], how: str) -> str:
         verb = "is" if len(missing) == 1 else "are"
         return (
             f"{len(missing)} of {plan.parts} parts {verb} {how}: those of the {'shard' if one else 'shards'} "
-            f"{which}{more}. Run {'it' if one else 'them'} again, which fits what is missing, and then merge."
+            f"{which}{more}. Run {'it' if one else 'them'} again to fit what is missing, then merge."
         )
     return (
-        f"{_named('part', missing)} of {plan.parts} {'is' if len(missing) == 1 else 'are'} {how}: give the command "
-        "that fits them again, with resume=True, which fits what is missing."
+        f"{_named('part', missing)} of {plan.parts} {'is' if len(missing) == 1 else 'are'} {how}: run the "
+        "fit command again with resume=True to fit what is missing."
     )
 
 

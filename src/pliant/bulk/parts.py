@@ -131,8 +131,8 @@ def read_plan(folder: Source) -> Plan | None:
         return Plan(**{**plain, "names": tuple(plain["names"])})
     except (ValueError, TypeError, KeyError):
         raise ValueError(
-            f"{join(folder, _PLAN)}: this plan is damaged, so that its run cannot go on: remove {folder}, or write "
-            "to another folder."
+            f"{join(folder, _PLAN)}: this plan is damaged, so its run cannot continue: remove {folder}, or "
+            "write to another folder."
         ) from None
 
 

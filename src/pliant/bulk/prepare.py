@@ -47,13 +47,13 @@ def prepare(
     """
     if boxes is not None and settings.start != "auto":
         raise ValueError(
-            f"boxes={boxes} and start={settings.start} both say where to start: give one of them."
+            f"boxes={boxes} and start={settings.start} both set where to start: give only one of them."
         )
     _check_formats(written.get("landmarks", ""), written.get("annotations"))
     loaded = load(model)
     if written.get("flag_below") is not None and loaded.confidence is None:
         raise ValueError(
-            f"flag_below={written['flag_below']}: {model} knows no confidence: train it again, with "
+            f"flag_below={written['flag_below']}: {model} has no confidence: train it again with "
             "confidence=True."
         )
     where = starts_by_name(loaded, settings, boxes)
@@ -75,13 +75,13 @@ def _check_formats(landmarks: str, annotations: Source | None) -> None:
     """Before hours are spent: can these be written?"""
     if landmarks and find_format(landmarks)[0].MANY:
         raise ValueError(
-            f"landmarks={landmarks}: a file of this format is for many images: write annotations=FILE."
+            f"landmarks={landmarks}: a file of this format holds many images: use annotations=FILE."
         )
     if annotations is None:
         return
     if not find_format(format_for_ending(Path(plain_name(annotations))))[0].MANY:
         raise ValueError(
-            f"annotations={annotations}: a {ending(annotations)} file holds one image's landmarks."
+            f"annotations={annotations}: a {ending(annotations)} file holds the landmarks of one image only."
         )
     if isinstance(annotations, Path) and not annotations.parent.is_dir():
         raise ValueError(f"{annotations}: the folder {annotations.parent} does not exist.")

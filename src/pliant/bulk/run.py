@@ -47,7 +47,7 @@ def run(
     """
     output, journal_file = task.output, journal_in(task.output)
     if not isinstance(output, Path) or journal_file is None:
-        raise ValueError(f"{output}: a run that keeps a journal writes to a folder; see run_in_parts.")
+        raise ValueError(f"{output}: a run with a journal can only write to a folder; see run_in_parts.")
     earlier = look(task) if earlier is None else earlier
     refused = refusal(task, earlier, resume, overwrite)
     if refused:

@@ -98,7 +98,7 @@ def refusal_in_parts(
     if begun.earlier.unfinished is not None:
         return (
             f"{task.output} has the fits of {begun.earlier.done} images of a run on one machine that did not "
-            "finish: go on with it there, with resume=True, or write to another folder. To give that run up, "
+            "finish: continue it there with resume=True, or write to another folder. To discard that run, "
             f"remove {journal_in(task.output)}."
         )
     resume = resume or shard is not None
@@ -109,13 +109,13 @@ def refusal_in_parts(
     changed = differences(begun.plan.head["settings"], task.head()["settings"])
     if changed:
         return (
-            f"{task.output} has a run with other settings that did not finish: {'; '.join(changed)}. Give the same "
-            f"settings, or write to another folder. To give that run up, remove {folder}."
+            f"{task.output} has a run with other settings that did not finish: {'; '.join(changed)}. Use the "
+            f"same settings, or write to another folder. To discard that run, remove {folder}."
         )
     if not resume:
         return (
-            f"{task.output} has {len(begun.done)} of {begun.plan.parts} parts of a run that did not finish: go on "
-            f"with resume=True, or write to another folder. To give that run up, remove {folder}."
+            f"{task.output} has {len(begun.done)} of {begun.plan.parts} parts of a run that did not finish: "
+            f"continue with resume=True, or write to another folder. To discard that run, remove {folder}."
         )
     return ""
 
@@ -213,8 +213,8 @@ def fit_parts(parts: Sequence[Part], job: Job, *, threads: int) -> Iterator[Mark
                 )
         except OSError as error:
             raise OSError(
-                f"{job.folder}: the rows of a part cannot be written ({error}). What was finished stays there: "
-                "when this is mended, give the same command again with resume=True."
+                f"{job.folder}: the rows of a part cannot be written ({error}). Finished parts are kept. Fix "
+                "the problem, then run the same command again with resume=True."
             ) from error
         finally:
             rows.close()

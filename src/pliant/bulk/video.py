@@ -76,7 +76,7 @@ def checked_box(box: Floats) -> Float64:
     left, top, right, bottom = box
     if not (right - left >= 1 and bottom - top >= 1):
         corners = ",".join(f"{value:g}" for value in box)
-        raise ValueError(f"box={corners} is empty: left must be below right, and top below bottom.")
+        raise ValueError(f"box={corners} is empty: left must be less than right, and top less than bottom.")
     return np.array([left, top, right, bottom], dtype=np.float64)
 
 
@@ -87,7 +87,7 @@ def video_refusal(task: VideoTask, overwrite: bool = False) -> str:
     """
     output = task.output
     if output.exists() and not output.is_dir():
-        return f"{output}: this is a file, and a folder is needed to write to."
+        return f"{output}: this is a file, but the output must be a folder."
     earlier = (output / TRACK).is_file()
     for name in (CSV, *OVERLAYS):
         target = output / name
@@ -95,8 +95,8 @@ def video_refusal(task: VideoTask, overwrite: bool = False) -> str:
             return f"{target} would be replaced: write to another folder."
     if earlier and not overwrite:
         return (
-            f"{output} has what an earlier run found: replace it with overwrite=True, or write to another "
-            "folder."
+            f"{output} has the results of an earlier run: replace them with overwrite=True, or write to "
+            "another folder."
         )
     return ""
 
@@ -141,8 +141,8 @@ def run_video(
     seconds = time.perf_counter() - begin
     if not found:
         raise ValueError(
-            f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Say "
-            "with box=LEFT,TOP,RIGHT,BOTTOM where it is there."
+            f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Use "
+            "box=LEFT,TOP,RIGHT,BOTTOM to say where it is in the first frame."
         )
     if place != output:
         _put_in_place(place, output)

@@ -18,6 +18,7 @@ from pliant.cli.experiment import ManyFolders, experiment
 from pliant.cli.fit import fit
 from pliant.cli.inspect import inspect
 from pliant.cli.merge import merge
+from pliant.cli.morphometrics import morphometrics
 from pliant.cli.options import learn_flags, told
 from pliant.cli.studio import studio
 from pliant.cli.synthetic import synthetic
@@ -47,6 +48,7 @@ for command in (
     inspect,
     convert,
     check,
+    morphometrics,
     studio,
     synthetic,
     version,
@@ -55,6 +57,8 @@ for command in (
     paragraphs = (command.__doc__ or "").split("\n\n")
     app.command(
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
+        # Given, as one that is made of the help is cut off where the line ends.
+        short_help=" ".join(paragraphs[0].split()),
         cls=ManyFolders if command is experiment else None,
     )(command)
 
@@ -69,7 +73,7 @@ def _print_version(wanted: bool) -> None:
 def _options(
     context: typer.Context,
     said: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Say the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
     learn_flags(context.command)
@@ -90,5 +94,5 @@ def main() -> None:
 
 def _interrupted(number: int, frame: object) -> None:
     """Leave by the usual way out, so that files are closed; what was finished stays."""
-    say("interrupted: what was finished stays in place", colour="yellow", error=True)
+    say("interrupted: finished results are kept", colour="yellow", error=True)
     sys.exit(INTERRUPTED)

@@ -29,15 +29,15 @@ def print_agreement(found: Agreement) -> None:
         table.add_row(str(row["name"] or row["landmark"]), *cells, chance)
     console().print(table)
     shares = found.of_images
-    say("where the two are furthest apart:")
+    say("largest differences between the two:")
     for number in found.worst_first[:MOST_LINES]:
         say(f"  {plain_name(found.images[number])}: {shares[number]:.1%} of the object's size")
     for names, where in ((found.only_first, "first"), (found.only_second, "second")):
         if names:
-            say(f"{_images(len(names))} in the {where} alone, such as {plain_name(names[0])}")
+            say(f"{_images(len(names))} only in the {where}, such as {plain_name(names[0])}")
     say(f"{_images(len(found.images))} compared")
     if found.variance is None:
-        say("fewer than three images are complete in both: variation was not analysed")
+        say("fewer than three images are complete in both: no analysis of variance")
     else:
         say(found.variance.sentence)
 

@@ -25,23 +25,26 @@ def check(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of annotated images, annotation files, manifests, or addresses of such."
+            help="Folders of annotated images, annotation files, manifests, or addresses of these."
         ),
     ],
     draw: Annotated[
-        Path | None, typer.Option(help="Draw the most suspicious samples, or a few if none is, to this file.")
+        Path | None,
+        typer.Option(
+            help="Draw the most suspicious samples to this file, or a few samples if none is suspicious."
+        ),
     ] = None,
     skip: Annotated[
         str,
         typer.Option(
-            help="Checks to leave out: facing, order, shape, size, rotation, names, blank, duplicate, turned."
+            help="Checks to skip: facing, order, shape, size, rotation, names, blank, duplicate, turned."
         ),
     ] = "",
     against: Annotated[
         str,
         typer.Option(
-            help="Compare with another annotation of the same images instead: by somebody else, or by the same "
-            "person again."
+            help="Compare with another annotation of the same images instead: by another person, or by the "
+            "same person again."
         ),
     ] = "",
     format: From = "",
@@ -52,19 +55,20 @@ def check(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Check a data set, and point out what looks wrong.
+    """Check a data set and list what looks wrong.
 
-    Problems make a sample unusable: an image that cannot be read,
-    landmarks outside the image. Suspects are valid samples that a person
-    should look at: landmarks that are swapped, out of order, shifted or
-    mistyped, left and right swapped, an object far larger than the rest,
-    turned another way or mirrored, an image that is blank or the same as
-    another. Landmarks that fit the images better when turned over are pointed
-    out too. The exit code is 0 if there are neither, and 3 otherwise.
+    Problems make a sample unusable: an image that cannot be read, or
+    landmarks outside the image. Suspects are valid samples that you should
+    look at: landmarks that are swapped, out of order, shifted or mistyped,
+    left and right swapped, an object that is much larger than the others,
+    rotated or mirrored, an image that is blank or the same as another. The
+    check also reports landmarks that fit the images better upside down.
+    The exit code is 0 if nothing is found, and 3 otherwise.
 
     With --against, two annotations of the same images are compared: how far
-    apart they are for each landmark, and how much of all variation in shape
-    is the annotators' and not the objects' (a Procrustes analysis of variance).
+    apart they are for each landmark, and how much of the variation in shape
+    comes from the annotators instead of the objects (a Procrustes analysis of
+    variance).
     """
     import json
 
@@ -114,13 +118,13 @@ def _draw(file: Path, usable: Dataset, suspects: Sequence[Suspect]) -> str:
     from pliant.plots import plot_samples, plot_suspects
 
     if not len(usable):
-        return f"no sample can be used, so {file} was not written"
+        return f"no sample can be used: {file} was not written"
     if suspects:
         plot_suspects(usable, suspects).savefig(file)
         return f"wrote {file}"
     some = usable[:: -(-len(usable) // _DRAWN)]
     plot_samples(some).savefig(file)
-    return f"nothing is suspicious; wrote {len(some)} of {len(usable)} samples to {file}"
+    return f"nothing looks suspicious; drew {len(some)} of {len(usable)} samples in {file}"
 
 
 def _print(dataset: Dataset, checked: DatasetCheck) -> None:
@@ -137,7 +141,7 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
     if suspects:
         table = Table()
         table.add_column("sample", overflow="fold")
-        table.add_column("what looks wrong", overflow="fold")
+        table.add_column("problem", overflow="fold")
         table.add_column("severity", justify="right")
         for suspect in suspects[:MOST_LINES]:
             table.add_row(plain_name(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
@@ -145,12 +149,12 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
         if len(suspects) > MOST_LINES:
             say(f"and {len(suspects) - MOST_LINES} more: --json lists all")
     if len(dataset) < FEWEST:
-        say(f"with fewer than {FEWEST} samples nothing is usual: landmarks were not compared")
+        say(f"fewer than {FEWEST} samples: too few to compare landmarks between samples")
     facing = sum(suspect.kind == "mirrored" and suspect.check == "facing" for suspect in suspects)
     if facing:
         say(
-            f"{facing} of {len(dataset)} samples {'faces' if facing == 1 else 'face'} the other way: train turns "
-            "them round, and fits try both ways (--facing)"
+            f"{facing} of {len(dataset)} samples {'faces' if facing == 1 else 'face'} the other way: train "
+            "flips them, and fits try both directions (--facing)"
         )
     if checked.lacking:
         say(f"{checked.lacking} samples lack landmarks: train with --missing complete")

@@ -18,7 +18,7 @@ def announce_compiling() -> None:
 
         def on_start(self, event: Any) -> None:
             if not self.said:
-                say("compiling for this machine: some ten seconds, the first time only", error=True)
+                say("compiling for this machine: about ten seconds, the first time only", error=True)
                 self.said = True
 
         def on_end(self, event: Any) -> None: ...

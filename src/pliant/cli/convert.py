@@ -22,29 +22,32 @@ _DRAWN = 24
 
 Landmarks = Annotated[
     str,
-    typer.Argument(help="A landmark file, a folder of landmark files, a manifest, or an address of one."),
+    typer.Argument(help="A landmark file, a folder of landmark files, a manifest, or the address of one."),
 ]
 Output = Annotated[
-    Path, typer.Argument(help="The file to write, or a folder if each image gets a file of its own.")
+    Path, typer.Argument(help="The file to write, or a folder if each image gets its own file.")
 ]
 FromFormat = Annotated[
-    str, typer.Option("--from", help="Format of what is read, if its content is not to decide.")
+    str, typer.Option("--from", help="Format of the input. Default: detected from its content.")
 ]
 ToFormat = Annotated[
-    str, typer.Option("--to", help="Format to write, if the ending does not say it; pts for a folder.")
+    str,
+    typer.Option("--to", help="Format of the output. Default: taken from the file ending; pts for a folder."),
 ]
-ImageFolder = Annotated[str | None, typer.Option(help="Folder of the images, if it is not the landmarks'.")]
+ImageFolder = Annotated[
+    str | None, typer.Option(help="Folder of the images, if they are not beside the landmarks.")
+]
 Preview = Annotated[
     Path | None, typer.Option(help=f"Draw up to {_DRAWN} of the converted samples to this file.")
 ]
 Names = Annotated[
     str,
     typer.Option(
-        help="Where landmark names differ between files: 'usual' gives all the names of most, 'keep' leaves "
-        "them; or the names themselves, with commas."
+        help="What to do if landmark names differ between files: 'usual' uses the names that most files "
+        "have, 'keep' leaves them as they are; or give the names, separated by commas."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there already.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
 def convert(
@@ -65,9 +68,9 @@ def convert(
 ) -> None:
     """Convert landmarks from one format to another, exactly.
 
-    What is written is read again and compared; what the format could not
-    hold is said. A file that cannot be converted does not stop the others:
-    it is listed, and the exit code is 3.
+    The output is read again and compared with the input. The command reports
+    what the format cannot hold. If a file cannot be converted, the others
+    still are: the file is listed, and the exit code is 3.
     """
     from pliant.data import conversion
 
@@ -121,6 +124,6 @@ def _draw(written: Sequence[Converted], preview: Path) -> list[str]:
             continue
         drawn.append(replace(one.sample, points_source=one.annotation, format=""))
     if not drawn:
-        return [f"{preview}: no image was found to draw: say where images are with --images."]
+        return [f"{preview}: no image was found to draw. Give the folder of the images with --images."]
     plot_samples(drawn).savefig(preview, dpi=120)
     return []

@@ -25,7 +25,7 @@ _NEW = 6
 def demo(
     context: typer.Context,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to.")] = Path("demo"),
-    count: Annotated[int, typer.Option(help="How many synthetic faces to train on.", min=20)] = 200,
+    count: Annotated[int, typer.Option(help="Number of synthetic faces to train on.", min=20)] = 200,
     seed: Seed = 0,
     jobs: Jobs = None,
     quiet: Quiet = False,
@@ -33,9 +33,9 @@ def demo(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Train on synthetic faces, fit others, and show it on a page.
+    """Train on synthetic faces, fit new ones, and show the results.
 
-    The page is OUTPUT/index.html; all that it shows is in the folder as well.
+    The page is OUTPUT/index.html. The faces and the model that it shows are in the same folder.
     """
     import json
 
@@ -62,7 +62,7 @@ def demo(
     model.save(file)
     if not silent:
         summarise(model)
-    told(f"fitting it to {_NEW} faces that it has not seen")
+    told(f"fitting the model to {_NEW} new faces")
     write_faces(new, _NEW, seed + 1)
     others = pliant.load_dataset(new)
     found = _write_boxes(boxes, others)
@@ -116,9 +116,7 @@ def _page(
         *_about_training(dataset, model, typed),
         *_about_modes(dataset, model, typed),
         _about_fits(model, others, fits, typed),
-        Section(
-            "7. How much it keeps", [picture(plots.plot_variance(model), "variance explained by the modes")]
-        ),
+        Section("7. Variance kept", [picture(plots.plot_variance(model), "variance explained by the modes")]),
     ]
     return page(
         "A deformable model of a face",
@@ -149,10 +147,11 @@ def _about_training(dataset: Dataset, model: Model, typed: dict[str, str]) -> li
             [
                 commands(typed["train"]),
                 paragraph(
-                    f"Every face is warped onto the mean shape. There, {len(finest.motion.frame.pixels):,} pixels "
-                    f"are described by {finest.features}, and principal components find what varies: "
-                    f"{finest.shape.modes} modes keep {finest.shape.variance_kept:.0%} of the shape, and "
-                    f"{finest.appearance.modes} modes keep {finest.appearance.variance_kept:.0%} of the appearance."
+                    f"Every face is warped onto the mean shape. There, {finest.features} features describe "
+                    f"{len(finest.motion.frame.pixels):,} pixels, and principal component analysis finds "
+                    f"what varies: {finest.shape.modes} modes keep {finest.shape.variance_kept:.0%} of the "
+                    f"shape variance, and {finest.appearance.modes} modes keep "
+                    f"{finest.appearance.variance_kept:.0%} of the appearance variance."
                 ),
                 picture(plots.plot_mean(model), "mean face, its triangles and its landmarks"),
             ],
@@ -166,7 +165,7 @@ def _about_modes(dataset: Dataset, model: Model, typed: dict[str, str]) -> list[
 
     return [
         Section(
-            "3. What the shape does",
+            "3. Modes of shape",
             [
                 commands(typed["draw"]),
                 paragraph(
@@ -176,18 +175,18 @@ def _about_modes(dataset: Dataset, model: Model, typed: dict[str, str]) -> list[
             ],
         ),
         Section(
-            "4. What the texture does",
+            "4. Modes of texture",
             [
-                paragraph("The mean shape, with each row along one mode of the pixels."),
+                paragraph("Each row moves along one mode of the pixels, with the mean shape."),
                 picture(plots.plot_modes(model, shape=0, texture=4), "modes of texture"),
             ],
         ),
         Section(
-            "5. What the model can say of a face",
+            "5. What the model can reproduce",
             [
                 paragraph(
-                    "Above, six faces. Below, the same images with the model's nearest texture drawn at their "
-                    "landmarks: what it cannot explain, such as glasses or noise, is gone."
+                    "Top: six faces. Bottom: the same images with the model's closest texture drawn at "
+                    "their landmarks. What the model cannot explain, such as glasses or noise, is gone."
                 ),
                 picture(plots.plot_reconstructions(model, dataset[:6]), "faces and their reconstructions"),
             ],
@@ -215,12 +214,12 @@ def _about_fits(model: Model, others: Dataset, fits: list[FitResult], typed: dic
         [
             commands(typed["new"], typed["fit"]),
             paragraph(
-                "Faces that it has not seen. Above, the starts: the mean shape in a rough box. Below, what the "
-                f"model found; the landmarks are {np.mean(errors):.1%} of the face's size away from the true "
-                "ones, on average."
+                "Faces that the model has not seen. Top: the starts, the mean shape in a rough box. Bottom: "
+                f"the fits. On average, their landmarks are {np.mean(errors):.1%} of the face's size away "
+                "from the true ones."
             ),
-            picture(plots.plot_fits(fits, images), "starts, and fits below"),
-            paragraph("One of them, iteration by iteration:"),
+            picture(plots.plot_fits(fits, images), "starts at the top, fits at the bottom"),
+            paragraph("One fit, iteration by iteration:"),
             picture(moving.getvalue(), "the landmarks move from the start to the face"),
         ],
     )

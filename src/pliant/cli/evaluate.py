@@ -38,7 +38,7 @@ def evaluate(
     model: ModelFile,
     sources: Annotated[
         list[str],
-        typer.Argument(help="Annotated images: folders, annotation files, manifests, or addresses of such."),
+        typer.Argument(help="Annotated images: folders, annotation files, manifests, or addresses of these."),
     ],
     images: Images = None,
     format: From = "",
@@ -46,7 +46,7 @@ def evaluate(
     algorithm: Annotated[
         str | None,
         typer.Option(
-            help="Algorithms with commas between them, or 'all' for the paper's 31; the model's own if not given."
+            help="Algorithms, separated by commas, or 'all' for the paper's 31. Default: the model's own."
         ),
     ] = None,
     evaluating: Evaluating,
@@ -58,12 +58,12 @@ def evaluate(
         ),
     ] = None,
     draw: Annotated[
-        Path | None, typer.Option(help="Draw the curves of cumulative errors to this file: png, svg or pdf.")
+        Path | None, typer.Option(help="Draw the cumulative error curves to this file: png, svg or pdf.")
     ] = None,
     report: Annotated[
         Path | None,
         typer.Option(
-            help="Write an HTML page that stands alone: curves, errors of every landmark, best and worst fits."
+            help="Write a self-contained HTML page: curves, errors of every landmark, best and worst fits."
         ),
     ] = None,
     jobs: Jobs = None,
@@ -73,14 +73,15 @@ def evaluate(
     dry_run: DryRun = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Say how near the fits of pliant fit come to known landmarks.
+    """Measure how close fits are to known landmarks.
 
-    Images are fitted as pliant fit does it, and the landmarks are not looked at; --start noise begins beside
-    them, at starts that depend on the seed alone, so that algorithms can be compared. Errors are mean distances
-    between points, divided by the size of the object: the mean of the width and the height of the box around its
-    landmarks. An object that was not found is below no bound, and counts as an error of 1 in mean, std and median,
-    as every error above 1 does. The column px has the mean error in pixels of the images, and units in those of the
-    landmark files, such as millimetres, if all of them have a scale.
+    Images are fitted as pliant fit does it, without looking at their landmarks. --start noise starts near the
+    known landmarks instead, at positions that depend only on the seed, so that algorithms can be compared. An
+    error is the mean distance between points, divided by the size of the object: the mean of the width and
+    the height of the box around its landmarks. An object that was not found fails every bound. In mean, std
+    and median, it counts as an error of 1, and so does every error above 1. The column px gives the mean
+    error in pixels of the images. The column units gives it in the units of the landmark files, such as
+    millimetres, if all of them have a scale.
     """
     import pliant
     from pliant.data.addresses import as_source, plain_name

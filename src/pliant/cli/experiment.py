@@ -58,12 +58,14 @@ def experiment(
     name: Annotated[
         str,
         typer.Argument(
-            help="algorithms: all 31 and the default, and which is best for these images. rho: weights of the "
-            "project-out cost. alpha: asymmetric composition. sampling: fewer pixels and iterations, farther "
-            "starts. transfer: each test folder by itself. objects: cross-validation of each training folder. "
-            "newton: the sign and the share of the curvature. composition: exact or not, with a prior or without, "
-            "affine or splines. experts: the model alone, an expert alone, and both. defaults: the paper's "
-            "settings and pliant's. all: these ten. report: draw again what is in the output folder.",
+            help="algorithms: all 31 and the default, and which is best for these images. rho: weights of "
+            "the project-out cost. alpha: asymmetric composition. sampling: fewer pixels and "
+            "iterations, starts farther away. transfer: each test folder separately. objects: "
+            "cross-validation of each training folder. newton: the sign and the share of the curvature. "
+            "composition: exact or first-order, with or without a prior, affine or splines. experts: "
+            "the model alone, an expert alone, and both. defaults: the paper's settings and pliant's. all: "
+            "these ten. report: draw the report of "
+            "the output folder again.",
         ),
     ],
     train: Annotated[
@@ -75,8 +77,8 @@ def experiment(
     part: Annotated[
         str | None,
         typer.Option(
-            help="Take the rows of manifests that have this in the column split; two with a comma, such as "
-            "train,test, are what is trained and what is tested on."
+            help="Use the manifest rows with this value in the column split. Two values with a comma, such "
+            "as train,test, select the rows to train on and the rows to test on."
         ),
     ] = None,
     output: Annotated[
@@ -84,31 +86,41 @@ def experiment(
     ] = Path("experiments"),
     settings: Annotated[
         Path | None,
-        typer.Option(help="TOML file with a table [experiment], and [experiment.NAME] for what differs."),
+        typer.Option(
+            help="TOML file with a table [experiment], and [experiment.NAME] for settings of one experiment."
+        ),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A small size: few images, one start each, fewer values.")
+        bool, typer.Option("--quick", help="A small run: few images, one start each, fewer values.")
     ] = False,
     points: Annotated[
-        str | None, typer.Option(help="Landmarks that count: all, interior49, or ranges such as 17-59,61-63.")
+        str | None,
+        typer.Option(help="Landmarks to measure errors on: all, interior49, or ranges such as 17-59,61-63."),
     ] = None,
-    noise: Annotated[float | None, typer.Option(help="How far off the random starts are; 0.05.")] = None,
-    starts: Annotated[int | None, typer.Option(help="Random starts for each image; 3.", min=1)] = None,
-    seed: Annotated[int | None, typer.Option(help="Another seed draws other starts; 0.", min=0)] = None,
+    noise: Annotated[
+        float | None, typer.Option(help="How far off the random starts are. Default: 0.05.")
+    ] = None,
+    starts: Annotated[
+        int | None, typer.Option(help="Random starts for each image. Default: 3.", min=1)
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="A different seed draws different starts. Default: 0.", min=0)
+    ] = None,
     reference: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with the paper's tables, paper_lfpw.csv and paper_runtime.csv, to show beside."
+            help="Folder with the paper's tables, paper_lfpw.csv and paper_runtime.csv, to show next to the "
+            "results."
         ),
     ] = None,
     others: Annotated[
         Path | None,
         typer.Option(
-            help="Other methods' errors for transfer: a CSV file with the columns test, method, error."
+            help="Errors of other methods for transfer: a CSV file with the columns test, method, error."
         ),
     ] = None,
     skip_invalid: Annotated[
-        bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and say which.")
+        bool, typer.Option("--skip-invalid", help="Leave out samples that cannot be used, and list them.")
     ] = False,
     shard: Shard = None,
     cluster: Cluster = None,
@@ -121,16 +133,16 @@ def experiment(
 ) -> None:
     """Repeat the paper's experiments on your own images.
 
-    Figures have 95 % intervals, and differences paired tests. Every fit is a row in the folder rows of the output.
-    A run that was stopped goes on where it was when the command is given again, and a finished one only draws its
-    report again. The same seed gives the same rows, on one machine or in shards on many.
+    Figures show 95 % intervals, and differences are tested in pairs. Every fit is a row in the folder
+    OUTPUT/rows. Run the same command again to continue a run that was stopped, or to draw the report of a
+    finished run again. The same seed gives the same rows, on one machine or in shards on many.
     """
     from pliant.experiments.conduct import chosen, draw, read_others, read_reference
     from pliant.shards import Shard as Share
 
     share = None if shard is None else Share.parse(shard)
     if share is not None and (cluster or scheduler_file):
-        raise ValueError(f"shard={share} is for queues without Dask: give it, or a cluster.")
+        raise ValueError(f"shard={share} is for queues without Dask: give either a shard or a cluster.")
     silent = quiet or as_json
     if verbose and not silent:
         say_settings(context)
@@ -144,8 +156,8 @@ def experiment(
     if name == "report":
         if settings or share or given.keys() & sets.keys():
             raise ValueError(
-                "report draws what is in the output folder: it takes no --train, --test, --settings or --shard, "
-                "nor what is about these."
+                "report draws from the output folder: it does not take --train, --test, --settings, --shard "
+                "or options that depend on them."
             )
     else:
         wanted = chosen(name, settings, given, quick)
@@ -193,9 +205,9 @@ def _say_shard(output: Path, share: Share, done: Mapping[str, Conducted], quiet:
         say(json.dumps({"shard": str(share), "output": str(output), "experiments": units}, indent=2))
     elif not quiet:
         for name, one in done.items():
-            rest = f", {one.units - one.fitted} before" if one.fitted < one.units else ""
+            rest = f", {one.units - one.fitted} done before" if one.fitted < one.units else ""
             say(f"{name}, shard {share}: fitted {one.fitted} of its {one.units} units{rest}")
-        say(f"when all {share.count} shards are done: pliant merge {output}")
+        say(f"when all {share.count} shards are done, run: pliant merge {output}")
 
 
 def merge_shards(
@@ -211,7 +223,7 @@ def merge_shards(
             f"{merged.output}: {merged.units} units of {', '.join(merged.experiments)}; {merged.copied} copied"
         )
         if merged.twice:
-            say(f"{merged.twice} were there more than once: one of each is kept")
+            say(f"{merged.twice} units were found more than once: one copy of each is kept")
     said = (*merged.missing, *merged.damaged, *merged.notes)
     for sentence in said:
         say(sentence, colour="yellow", error=True)
@@ -235,7 +247,7 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool, notes: Sequence[str] = 
         }
         say(json.dumps(outcome, indent=2))
     elif drawn.written and not quiet:
-        say(f"wrote {drawn.written[0]}, and {len(drawn.written) - 1} tables and figures beside it")
+        say(f"wrote {drawn.written[0]} and {len(drawn.written) - 1} tables and figures")
         for sentence in drawn.conclusions:
             say(sentence)
 
@@ -243,7 +255,8 @@ def _say_drawn(drawn: Drawn, quiet: bool, as_json: bool, notes: Sequence[str] = 
 def _say_unfinished(drawn: Drawn) -> None:
     if drawn.unfinished:
         say(
-            f"not drawn, because rows are missing: {', '.join(drawn.unfinished)}. Run them again: they go on.",
+            f"not drawn, because rows are missing: {', '.join(drawn.unfinished)}. Run the same command again "
+            "to continue.",
             colour="yellow",
             error=True,
         )
@@ -266,7 +279,7 @@ def _say_what(wanted: Mapping[str, Settings], share: Share | None, as_json: bool
         models = len({model_of(trial) for trial in trials})
         plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
         some = "model" if models == 1 else "models"
-        what = f"trials of {models} {some}, {settings.starts} starts an image"
+        what = f"trials of {models} {some}, {settings.starts} starts per image"
         if share is not None:
             plans[name] = {"shard": str(share), "units": len(trials), "models": models}
             what = f"units of {models} {some}, each a trial from one start"

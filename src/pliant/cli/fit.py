@@ -54,36 +54,40 @@ def fit(
     images: Annotated[
         list[str],
         typer.Argument(
-            help="Images, patterns such as 'faces/*.jpg', folders, manifests, or addresses of such (s3://...)."
+            help="Images, patterns such as 'faces/*.jpg', folders, manifests, or addresses of these "
+            "(s3://...)."
         ),
     ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="The folder or address to write to; made if need be."),
+        typer.Option(
+            "--output", "-o", help="The folder or address to write to. It is created if it does not exist."
+        ),
     ],
     part: Part = None,
     boxes: Boxes = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a run that did not finish, with the same settings.")
+        bool, typer.Option("--resume", help="Continue a run that did not finish. Use the same settings.")
     ] = False,
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace what an earlier run wrote to OUTPUT, once all of the new is there."
+            "--overwrite",
+            help="Replace the results of an earlier run in OUTPUT, once all new results are complete.",
         ),
     ] = False,
     landmarks: Annotated[
         str | None,
         typer.Option(
-            help="Also write landmarks/NAME for each image, in a format such as pts or ljson; further objects in "
-            "it are NAME.2, NAME.3.",
+            help="Also write landmarks/NAME for each image, in a format such as pts or ljson. Further "
+            "objects in an image are NAME.2, NAME.3.",
             metavar="FORMAT",
         ),
     ] = None,
     annotations: Annotated[
         str | None,
         typer.Option(
-            help="Also write all landmarks to this file, such as fits.json (COCO); the ending says the format."
+            help="Also write all landmarks to one file, such as fits.json (COCO). The ending sets the format."
         ),
     ] = None,
     csv: Annotated[
@@ -92,7 +96,10 @@ def fit(
     draw: Annotated[bool, typer.Option("--draw", help="Also draw pictures/NAME.png for each image.")] = False,
     draw_full: Annotated[
         bool,
-        typer.Option("--draw-full", help="Draw, with every pixel of the image; otherwise 600 pixels long."),
+        typer.Option(
+            "--draw-full",
+            help="Draw pictures at the full size of the image. Default: 600 pixels on the longer side.",
+        ),
     ] = False,
     draw_crop: Annotated[
         bool, typer.Option("--draw-crop", help="Draw the object alone, with a border around it.")
@@ -107,7 +114,7 @@ def fit(
     flag_below: Annotated[
         float | None,
         typer.Option(
-            help="List the fits with less confidence than this, for a person to look at; also in flagged.csv.",
+            help="List fits with a lower confidence than this for review, also in flagged.csv.",
             min=0,
             max=1,
         ),
@@ -123,12 +130,12 @@ def fit(
     dry_run: DryRun = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Fit a model to images, and write a table of landmarks.
+    """Fit a model to images and write a table of landmarks.
 
-    The table is OUTPUT/fits.parquet, a row for each object: read it with pliant.read_fits, or convert it. All
-    objects that are trusted are in it, and at least one for each image: see --objects. An image that cannot be
-    fitted is a row with the reason, and does not stop the others; the exit code is then 3. Whatever stops the
-    command, each fit that was finished is kept: give the same command again with --resume.
+    The table is OUTPUT/fits.parquet, with one row per object. Read it with pliant.read_fits, or convert it.
+    It holds all trusted objects, and at least one object per image: see --objects. If an image cannot be
+    fitted, its row gives the reason, the other images are still fitted, and the exit code is 3. If the
+    command is stopped, finished fits are kept: run the same command again with --resume.
     """
     import time
 
@@ -140,7 +147,7 @@ def fit(
 
     share = None if shard is None else Share.parse(shard)
     if share is not None and (cluster or scheduler_file):
-        raise ValueError(f"shard={share} is for queues without Dask: give it, or a cluster.")
+        raise ValueError(f"shard={share} is for queues without Dask: give either a shard or a cluster.")
     silent = quiet or as_json
     if not silent:
         announce_compiling()
@@ -278,7 +285,7 @@ def _resumable() -> Iterator[None]:
     try:
         yield
     except (SystemExit, KeyboardInterrupt, ClusterLost):
-        say("to go on, give the same command again with --resume", error=True)
+        say("to continue, run the same command again with --resume", error=True)
         raise
 
 
@@ -300,13 +307,19 @@ def _say_shard(prepared: Prepared, share: Share, images: int, before: int, asked
         own = {"shard": str(share), "images": images, "from_before": before, "left": left}
         say(json.dumps(own, indent=2))
     elif not asked.silent:
-        earlier = "" if not before else ", all before" if before == images else f", {before} of them before"
+        earlier = (
+            ""
+            if not before
+            else ", all done before"
+            if before == images
+            else (f", {before} of them done before")
+        )
         say(f"shard {share}: fitted {images} of {len(task.images)} images{earlier}")
         merging = f"pliant merge {task.output}"
         say(
-            f"{left} images are left for other shards; then: {merging}"
+            f"{left} images are left for other shards. Then run: {merging}"
             if left
-            else f"all are done: {merging}"
+            else f"all images are done. Now run: {merging}"
         )
 
 
@@ -323,9 +336,9 @@ def _say_plan(prepared: Prepared, earlier: Earlier, images: int, done: int, aske
     if asked.as_json:
         say(json.dumps(plan, indent=2))
         return
-    already = f", {done} of which are done" if done else ""
+    already = f", {done} of them already done" if done else ""
     say(f"would fit {images} images{already}, and write {', '.join(plan['writes'])}")
     for name, value in plan["settings"].items():
         say(f"  {name}: {value}")
     if earlier.finished is not None and done < images:
-        say(f"  what an earlier run wrote to {task.output} would be replaced when all is done")
+        say(f"  when all fits are done, they would replace the results of an earlier run in {task.output}")

@@ -38,10 +38,10 @@ def inspect(
     context: typer.Context,
     model: ModelFile,
     draw: Annotated[Path | None, typer.Option(help="Draw the model to this file (png, svg or pdf).")] = None,
-    what: Annotated[What | None, typer.Option(help="What to draw; modes if not given.")] = None,
-    modes: Annotated[int, typer.Option(help="How many modes of shape and of texture to draw.", min=1)] = 3,
+    what: Annotated[What | None, typer.Option(help="What to draw. Default: modes.")] = None,
+    modes: Annotated[int, typer.Option(help="Number of shape and texture modes to draw.", min=1)] = 3,
     report: Annotated[
-        Path | None, typer.Option(help="Write all of it to this file, an HTML page that stands alone.")
+        Path | None, typer.Option(help="Write everything to this file, a self-contained HTML page.")
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -56,7 +56,7 @@ def inspect(
     if verbose and not (quiet or as_json):
         say_settings(context)
     if what is not None and draw is None:
-        raise ValueError(f"--what {what}: name the file to draw it to with --draw.")
+        raise ValueError(f"--what {what}: give the file to draw to with --draw.")
     if draw is not None:
         check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if report is not None:

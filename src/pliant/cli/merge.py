@@ -15,22 +15,23 @@ from pliant.terminal import say
 def merge(
     context: typer.Context,
     folders: Annotated[
-        list[str], typer.Argument(help="What the shards wrote to: one folder that they shared, or several.")
+        list[str], typer.Argument(help="Folders that the shards wrote to: one that they shared, or several.")
     ],
     output: Annotated[
         str | None,
-        typer.Option("--output", "-o", help="The folder to write to; the first one if not given."),
+        typer.Option("--output", "-o", help="The folder to write to. Default: the first one."),
     ] = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Join what shards of a run have done.
+    """Join the results of the shards of a run.
 
-    The shards of `pliant fit` may have run in any order, and more than once: each image is in the table once. If a
-    shard is missing or something is damaged, that is said, and nothing is written. When the table is there, the
-    parts are removed. The rows of experiments are collected, and the report is drawn of those that are complete.
+    The shards of `pliant fit` can run in any order, and more than once: the table holds each image once. If a
+    shard is missing or a file is damaged, the command says so and writes nothing. Once the table is written,
+    the parts are removed. For experiments, the rows are collected, and the report shows the experiments that
+    are complete.
     """
     import time
 

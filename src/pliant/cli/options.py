@@ -22,30 +22,32 @@ if TYPE_CHECKING:
     from pliant.data.addresses import Source
     from pliant.model import Model
 
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; all cores if not given.", min=1)]
+Jobs = Annotated[
+    int | None, typer.Option("--jobs", "-j", help="Number of threads. Default: all cores.", min=1)
+]
 Cluster = Annotated[
     str | None,
     typer.Option(
-        help="Work on a Dask cluster: the address of its scheduler (tcp://host:8786), or local:N for N processes "
-        "on this machine.",
+        help="Run on a Dask cluster: the address of its scheduler (tcp://host:8786), or local:N for N "
+        "processes on this machine.",
         metavar="ADDRESS",
     ),
 ]
 SchedulerFile = Annotated[
-    Path | None, typer.Option(help="Work on the Dask cluster whose scheduler wrote this file.")
+    Path | None, typer.Option(help="Run on the Dask cluster whose scheduler wrote this file.")
 ]
-Seed = Annotated[int, typer.Option("--seed", help="Another seed draws other numbers.", min=0)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar and no summary.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say all settings, and every step.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the outcome as JSON, and nothing else.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+Seed = Annotated[int, typer.Option("--seed", help="A different seed draws different numbers.", min=0)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress bar and no summary.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show all settings and every step.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON and nothing else.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done, without doing it.")]
 
 
 Shard = Annotated[
     str | None,
     typer.Option(
-        help="Do one of N shares of the work, for queues such as SLURM arrays: 3/16 is the third of sixteen. "
-        "`pliant merge` joins what the shards did.",
+        help="Do one of N shares of the work, for job queues such as SLURM arrays: 3/16 is the third of "
+        "sixteen. `pliant merge` joins the results of the shards.",
         metavar="I/N",
     ),
 ]
@@ -56,13 +58,13 @@ ModelFile = Annotated[
 """Text for `as_source`, as typer would make a path of an address."""
 
 Images = Annotated[
-    str | None, typer.Option(help="Folder of the images that annotation files name, if it is another.")
+    str | None, typer.Option(help="Folder of the images that annotation files name, if they are elsewhere.")
 ]
 From = Annotated[
-    str, typer.Option("--from", help="Format of landmark files, where their content is not to decide.")
+    str, typer.Option("--from", help="Format of landmark files. Default: detected from their content.")
 ]
 Part = Annotated[
-    str | None, typer.Option(help="Take the rows of a manifest that have this in the column split.")
+    str | None, typer.Option(help="Use only the manifest rows with this value in the column split.")
 ]
 
 
@@ -75,7 +77,7 @@ class Labels(StrEnum):
 
 DrawLabels = Annotated[
     Labels | None,
-    typer.Option("--draw-labels", help="Draw, with the numbers (from 0) or the names beside the landmarks."),
+    typer.Option("--draw-labels", help="Draw landmarks with their numbers (from 0) or names."),
 ]
 
 
@@ -89,7 +91,8 @@ def checked_labels(labels: Labels | None, model: Model, file: Source) -> Literal
     """The kind of labels that are to be drawn, if the model has them."""
     if labels is Labels.NAMES and not model.landmark_names:
         raise ValueError(
-            f"--draw-labels names: {file} knows no names of landmarks, as its training data had none: draw numbers."
+            f"--draw-labels names: {file} has no landmark names, because its training data had none. Use "
+            "--draw-labels numbers."
         )
     return "" if labels is None else labels.value
 
@@ -196,8 +199,8 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise _refusal(
-            f"{path}: [{command.name}] has no setting '{unknown[0].replace('_', '-')}'. "
-            f"Known: {', '.join(sorted(str(name).replace('_', '-') for name in known))}."
+            f"{path}: [{command.name}] has no setting '{unknown[0].replace('_', '-')}'. Known settings: "
+            f"{', '.join(sorted(str(name).replace('_', '-') for name in known))}."
         )
     context.default_map = {
         **(context.default_map or {}),
@@ -215,8 +218,9 @@ SettingsFile = Annotated[
     Path | None,
     typer.Option(
         "--settings",
-        help="TOML file with settings in a table named after the command; options given here come first. It may "
-        "name a detector of one's own, which is then run: read a file that you did not write.",
+        help="TOML file with settings in a table named after the command. Options on the command line take "
+        "precedence. The file can name a detector, which is then run as code: before you use a file that you did "
+        "not write, read it.",
         callback=_read_settings,
         is_eager=True,
     ),
@@ -271,9 +275,11 @@ def crew_told(
         yield jobs
         return
     if cluster is not None and scheduler_file is not None:
-        raise ValueError("--cluster and --scheduler-file both say where the cluster is: give one of them.")
+        raise ValueError("--cluster and --scheduler-file both name a cluster: give only one of them.")
     if jobs is not None:
-        raise ValueError("--jobs is for threads of this process: with a cluster, its workers have theirs.")
+        raise ValueError(
+            "--jobs sets the threads of this process: with a cluster, set the threads of its workers."
+        )
     from pliant.distributed import connect
 
     with connect(cluster if scheduler_file is None else scheduler_file) as crew:

@@ -42,7 +42,9 @@ def say_outcome(done: Done, quiet: bool, as_json: bool) -> None:
         _say_summary(done, outcome)
         _say_flagged(done)
     if not outcome.fits:
-        raise ValueError(f"no image could be fitted; {done.table} says why. The first: {outcome.first}")
+        raise ValueError(
+            f"no image could be fitted; {done.table} lists the reasons. The first: {outcome.first}"
+        )
     if outcome.failed:
         raise typer.Exit(INCOMPLETE)
 
@@ -52,19 +54,19 @@ def _say_summary(done: Done, outcome: Outcome) -> None:
 
     if done.before:
         say(
-            "nothing to do: this run had finished"
+            "nothing to do: this run is already complete"
             if done.before == done.images
-            else f"the fits of {done.before} images are from before"
+            else f"{done.before} images were fitted before"
         )
-    has = "has" if done.before == done.images else "wrote"
+    has = "results are in" if done.before == done.images else "wrote"
     objects = "" if outcome.fits == outcome.images else f", with {outcome.fits} objects"
     say(f"fitted {outcome.images} of {done.images} images{objects}; {has} {', '.join(map(str, done.wrote))}")
     if outcome.failed:
-        say(f"{outcome.failed} could not be fitted: the column reason says why. The first: {outcome.first}")
+        say(f"{outcome.failed} could not be fitted: see the column reason. The first: {outcome.first}")
     doubtful = outcome.fits - sum(outcome.statuses[status] for status in Status if status.ok)
     if doubtful:
         fits = "1 fit is" if doubtful == 1 else f"{doubtful} fits are"
-        say(f"{fits} doubtful: the column status says how they ended")
+        say(f"{fits} doubtful: see the column status")
 
 
 def _print_outcome(done: Done, outcome: Outcome) -> None:
@@ -98,7 +100,7 @@ def _say_flagged(done: Done) -> None:
     if done.flag_below is None:
         return
     flagged = flagged_in(done.table, done.flag_below)
-    say(f"{len(flagged)} to look at; {join(parent(done.table), FLAGGED)} lists them")
+    say(f"{len(flagged)} to review, listed in {join(parent(done.table), FLAGGED)}")
     for confidence, image, number in flagged[:_FLAGGED]:
         say(f"  {confidence:4.0%}  {image}{f', object {number}' if number else ''}")
     if len(flagged) > _FLAGGED:

@@ -12,8 +12,8 @@ from pliant.terminal import say
 Boxes = Annotated[
     Path | None,
     typer.Option(
-        help="Where the objects are: a table with image,left,top,right,bottom, or an annotation file with boxes "
-        "(dlib, COCO), with landmarks or without. Each box of an image is an object.",
+        help="Where the objects are: a table with image,left,top,right,bottom, or an annotation file with "
+        "boxes (dlib, COCO), with or without landmarks. Each box in an image is one object.",
         exists=True,
     ),
 ]

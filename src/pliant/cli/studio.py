@@ -33,22 +33,25 @@ Opened = Annotated[
 ]
 ModelFile = Annotated[
     Path | None,
-    typer.Option("--model", "-m", help="The model that proposes, until what is learned here is better."),
+    typer.Option(
+        "--model", "-m", help="A model that proposes landmarks until the one learned here is better."
+    ),
 ]
 ResultsAt = Annotated[
-    Path | None, typer.Option(help="A folder with outcomes of fit, evaluate, track or experiment.")
+    Path | None, typer.Option(help="A folder with results of fit, evaluate, track or experiment.")
 ]
 Port = Annotated[
     int | None,
-    typer.Option(help=f"The port to listen on; {_PORT} or the next free one if not given.", min=1, max=65535),
+    typer.Option(help=f"The port to listen on. Default: {_PORT}, or the next free one.", min=1, max=65535),
 ]
 Host = Annotated[
     str,
     typer.Option(
-        help="The address to listen on; from any but 127.0.0.1, pages need the token that is printed."
+        help="The address to listen on. With any address other than 127.0.0.1, pages need the token that is "
+        "printed."
     ),
 ]
-ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, and change nothing.")]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Show everything, but change nothing.")]
 Browser = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
@@ -66,12 +69,12 @@ def studio(
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Annotate with a model's help, fit and review, on a web page.
+    """Annotate with a model's help, fit and review, in a browser.
 
-    It is a page of this machine, at the address that is printed. Every
-    change is on the disk at once, in the format that was opened; Ctrl-C ends
-    it. With --json, the address comes as JSON before the server begins;
-    with --verbose, every request is logged.
+    The studio runs on this machine, at the address that is printed. Every
+    change is saved at once, in the format of the opened files. Press Ctrl-C to
+    stop. With --json, the address is printed as JSON before the server starts.
+    With --verbose, every request is logged.
     """
     import json
     import secrets
@@ -95,7 +98,7 @@ def studio(
     with ExitStack() as stack:
         if source is None:
             passing = Path(stack.enter_context(TemporaryDirectory(prefix="pliant-studio-")))
-            told(f"no folder was named: making synthetic faces and a model of them in {passing}")
+            told(f"no folder given: making synthetic faces and a model of them in {passing}")
             source, model = demonstration(passing, model)
             opened = open_studio(source, model, results, read_only=read_only, demo=True)
         else:
@@ -111,7 +114,7 @@ def studio(
         if browser:
             webbrowser.open(address)
         _serve(make_app(opened, hosts, token), listening, opened.events.end, verbose)
-    told("closed: everything is on the disk")
+    told("closed: all changes are saved")
 
 
 def _serve(app: ASGIApp, listening: socket, ending: Callable[[], None], verbose: bool) -> None:
@@ -175,4 +178,4 @@ def _welcome(opened: Studio, address: str) -> None:
     say(f"{len(collection):,} images of {collection.name}, {done:,} finished ({collection.format})")
     if collection.read_only:
         say(collection.read_only, colour="yellow")
-    say(f"pliant studio is at {address}  (Ctrl-C ends it)")
+    say(f"pliant studio is at {address}  (press Ctrl-C to stop)")

@@ -23,27 +23,34 @@ class Kind(StrEnum):
 
 def synthetic(
     context: typer.Context,
-    folder: Annotated[Path, typer.Argument(help="The folder to write to; it is made if need be.")],
-    count: Annotated[int, typer.Option(help="How many images.", min=1)] = 200,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder to write to. It is created if it does not exist.")
+    ],
+    count: Annotated[int, typer.Option(help="Number of images.", min=1)] = 200,
     kind: Annotated[
         Kind,
         typer.Option(help="Faces, wings of flies under a microscope, or chest radiographs of 16 bits."),
     ] = Kind.FACES,
     video: Annotated[
         bool,
-        typer.Option("--video", help="One moving face instead: face.mp4, and its landmarks in face.csv."),
+        typer.Option(
+            "--video",
+            help="Write a video of one moving face instead: face.mp4, with its landmarks in face.csv.",
+        ),
     ] = False,
-    frames: Annotated[int, typer.Option(help="How many frames the video has, 25 a second.", min=1)] = 250,
+    frames: Annotated[
+        int, typer.Option(help="Number of frames of the video, at 25 per second.", min=1)
+    ] = 250,
     seed: Seed = 0,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Write annotated synthetic images, to try things with.
+    """Write annotated synthetic images to experiment with.
 
     Faces are called face-0000.jpg and face-0000.pts, and so on, and have 68 landmarks. Wings (14 landmarks) and
-    chests (28) have theirs in one file, wings.tps or chests.tps, with the length of a pixel in millimetres.
+    chests (28) share one landmark file each, wings.tps or chests.tps, with the length of a pixel in millimetres.
     """
     import json
 

@@ -39,24 +39,30 @@ if TYPE_CHECKING:
 def track(
     *,
     model: ModelFile,
-    video: Annotated[str, typer.Argument(help="A video, a folder of frames, or a pattern of them.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to write to; made if need be.")],
+    video: Annotated[
+        str, typer.Argument(help="A video, a folder of frames, or a pattern that matches frames.")
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The folder to write to. It is created if it does not exist."),
+    ],
     box: Annotated[
         str | None,
         typer.Option(
-            help="Where the object is in the first frame: left,top,right,bottom in pixels. No others are followed "
-            "unless --objects says so."
+            help="Where the object is in the first frame: left,top,right,bottom in pixels. Only this object "
+            "is followed, unless you set --objects."
         ),
     ] = None,
     tracking: Tracking,
-    every: Annotated[int, typer.Option(help="Take every N-th frame only.", min=1)] = 1,
-    overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn in.")] = True,
+    every: Annotated[int, typer.Option(help="Use only every N-th frame.", min=1)] = 1,
+    overlay: Annotated[bool, typer.Option(help="Write the video with the landmarks drawn on it.")] = True,
     draw_labels: DrawLabels = None,
-    csv: Annotated[bool, typer.Option("--csv", help="Write the table as CSV as well.")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Also write the table as CSV.")] = False,
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace what an earlier run wrote to OUTPUT, once all of the new is there."
+            "--overwrite",
+            help="Replace the results of an earlier run in OUTPUT, once all new results are complete.",
         ),
     ] = False,
     jobs: Jobs = None,
@@ -68,9 +74,10 @@ def track(
 ) -> None:
     """Follow objects through a video.
 
-    OUTPUT gets track.parquet, a row for each object and frame, and overlay.mp4. A frame starts where the last two
-    say that an object will be. If it is hidden or has left, its event is "lost", its points are not numbers, and it
-    is looked for again; when it comes back it has the number that it had. Ctrl-C keeps the frames that are done.
+    The command writes track.parquet, with one row per object and frame, and overlay.mp4 to OUTPUT. Each fit
+    starts where the last two frames predict the object. If an object is hidden or leaves the picture, its
+    event is "lost", its points are NaN, and the command searches for it. When it comes back, it keeps its
+    number. Ctrl-C keeps the frames that are done.
     """
     import pliant
     from pliant.bulk.video import VideoTask, checked_box, ended_early, run_video, video_refusal
@@ -90,7 +97,7 @@ def track(
         raise ValueError(refused)
     if dry_run:
         known = "an unknown number of" if film.count is None else str(film.count)
-        say(f"would track {model} through {known} frames of {film.name}, {film.rate:g} a second")
+        say(f"would track {model} through {known} frames of {film.name}, {film.rate:g} per second")
         say(f"would write {', '.join(map(str, task.written))}")
         return
     if not quiet:
@@ -102,11 +109,11 @@ def track(
         each = _watcher(bar, film.count, verbose and not quiet)
         done = run_video(task, loaded, tracking, first, overwrite=overwrite, jobs=jobs, each=each)
     if overlay and done.overlay is None:
-        say("OpenCV can write neither MPEG-4 nor Motion JPEG here: there is no overlay", error=True)
+        say("OpenCV can write neither MPEG-4 nor Motion JPEG here: no overlay was written", error=True)
     _say(task, done, quiet, as_json)
     if ended_early(film, done.frames):
         say(
-            f"{film.name}: the video ended after {done.frames} of {film.count} frames, and may be damaged",
+            f"{film.name}: the video ended after {done.frames} of {film.count} frames; it may be damaged",
             error=True,
         )
         raise typer.Exit(INCOMPLETE)
@@ -152,12 +159,12 @@ def _say(task: VideoTask, done: VideoOutcome, quiet: bool, as_json: bool) -> Non
         what = "the object" if done.objects == 1 else f"{done.objects} objects"
         say(f"found {what} in {done.found} of {done.frames} frames; wrote {task.output}")
         if done.objects > 1:
-            say(f"lost {lost} times an object and frame: the columns object and event say which")
+            say(f"lost {lost} times, counting each object and frame: see the columns object and event")
         elif restarted > 1 or lost:
-            say(f"started {restarted} times, lost in {lost} frames: the column event says where")
+            say(f"started {restarted} times, lost in {lost} frames: see the column event")
         say(
-            f"{outcome['frames_per_second']} frames a second with reading and writing, "
-            f"{outcome['frames_per_second_fitting']} fitting alone"
+            f"{outcome['frames_per_second']} frames per second including reading and writing, "
+            f"{outcome['frames_per_second_fitting']} for fitting alone"
         )
 
 

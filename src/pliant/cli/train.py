@@ -46,37 +46,40 @@ def train(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Folders of images with landmark files beside them, annotation files for many images, manifests "
-            "(CSV or Parquet), or addresses of such (s3://, gs://, zip://)."
+            help="Folders of images with landmark files beside them, annotation files for many images, "
+            "manifests (CSV or Parquet), or addresses of these (s3://, gs://, zip://)."
         ),
     ],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="The model file to write, or an address for it (s3://...).")
+        str, typer.Option("--output", "-o", help="The model file or address (s3://...) to write to.")
     ] = "model.pliant",
     images: Images = None,
     format: From = "",
     part: Part = None,
     group_by: Annotated[
         str | None,
-        typer.Option(help="Regular expression whose first group in an image's name is a person or video."),
+        typer.Option(
+            help="Regular expression for image names. Its first group identifies the person or video."
+        ),
     ] = None,
     hold_out: Annotated[
         float,
         typer.Option(
-            help="Share of the samples, whole groups, to keep from training; they are listed beside the model, in "
-            "a file for `evaluate` that ends in .held-out.csv.",
+            help="Share of the samples to hold out, in whole groups. They are listed in a file next to the "
+            "model that ends in .held-out.csv, for `evaluate`.",
             min=0,
             max=0.9,
         ),
     ] = 0.0,
     training: Training,
     triangles: Annotated[
-        Path | None, typer.Option(help="Text file with three landmark numbers a line, from 0.", exists=True)
+        Path | None,
+        typer.Option(help="Text file with three landmark numbers per line, counted from 0.", exists=True),
     ] = None,
     pairs: Annotated[
         Path | None,
         typer.Option(
-            help="As --mirror, with a text file of pairs: two landmark numbers a line.", exists=True
+            help="Like --mirror, with a text file of pairs: two landmark numbers per line.", exists=True
         ),
     ] = None,
     cluster: Cluster = None,
@@ -90,8 +93,8 @@ def train(
 ) -> None:
     """Train a model on annotated images and write it to one file.
 
-    All settings are written beside it, to a file of the same name that ends in .toml: with --settings, the
-    training can be repeated or changed.
+    All settings are written next to it, to a file of the same name that ends in .toml. Use it with --settings
+    to repeat or change the training.
     """
     import time
 
@@ -157,7 +160,7 @@ def _say_outcome(model: Model, output: Source, seconds: float, quiet: bool, as_j
         summarise(model)
         say(
             f"trained on {model.provenance['samples']} samples"
-            + (", and learned how far to trust fits," if model.confidence else "")
+            + (", and learned how far fits can be trusted," if model.confidence else "")
             + f" in {seconds:.1f} s; wrote {output} ({(size_in_bytes(output) or 0) / 1e6:.1f} MB)"
         )
 
@@ -181,7 +184,7 @@ def _trained(dataset: Dataset, training: Training, jobs: int | Crew | None, sile
     if not silent and model.provenance["more_than_8_bits"]:
         say(about_range(model.provenance["more_than_8_bits"]), error=True)
     if not silent and training.confidence and len(dataset) < FEWEST:
-        say(f"fewer than {FEWEST} samples: how far fits can be trusted is not learned", error=True)
+        say(f"fewer than {FEWEST} samples: too few to learn how far fits can be trusted", error=True)
     return model
 
 
@@ -196,7 +199,7 @@ def _write_held_out(path: Source, held: Dataset) -> None:
 
     def located(annotation: Annotation, source: object) -> Annotation:
         if not isinstance(source, (str, Path)):
-            raise ValueError(f"{path}: {annotation.image} is not a file of its own, and cannot be listed.")
+            raise ValueError(f"{path}: {annotation.image} is not a separate file, so it cannot be listed.")
         if is_address(source):
             # A table at an address names what lies below it.
             name = str(source).removeprefix(str(join(parent(path), "")))

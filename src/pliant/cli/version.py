@@ -32,13 +32,13 @@ _OPTIONAL = {
 def version(
     quiet: Quiet = False,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Also libraries, devices and formats.")
+        bool, typer.Option("--verbose", "-v", help="Also show libraries, devices and formats.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Say which pliant this is, and on what it runs.
+    """Show which version of pliant this is, and what it runs on.
 
-    With --verbose, it is what a bug report or a methods section wants to know.
+    With --verbose, the output has everything that a bug report or a methods section needs.
     """
     import json
 

@@ -8,7 +8,8 @@ from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
 from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
 from pliant.data.images import ImageError, read_image
 from pliant.data.loading import load_dataset
-from pliant.data.validation import InvalidDataset, validate
+from pliant.data.suspects import Suspect
+from pliant.data.validation import InvalidDataset, Validated
 
 __all__ = [
     "Agreement",
@@ -21,6 +22,8 @@ __all__ = [
     "InvalidDataset",
     "Plan",
     "Sample",
+    "Suspect",
+    "Validated",
     "check_dataset",
     "compare_datasets",
     "convert",
@@ -30,7 +33,6 @@ __all__ = [
     "read_annotations",
     "read_image",
     "read_landmarks",
-    "validate",
     "write_annotations",
     "write_landmarks",
 ]

@@ -237,14 +237,16 @@ def require_folder(folder: Source) -> None:
         system, path = _system(str(folder))
         bucket = path.partition("/")[0]
         if not bucket:
-            raise ValueError(f"{folder}: an address has a bucket and a name in it: s3://bucket/name.")
+            raise ValueError(f"{folder}: an address needs a bucket and a name in it: s3://bucket/name.")
         with _sentences(str(folder)):
             # A question that the store refuses to answer says more than "no such bucket" would.
             with suppress(FileNotFoundError):
                 system.info(f"{path}/.pliant")
             there = bool(system.exists(bucket))
         if not there:
-            raise ValueError(f"{folder}: there is no bucket {bucket}: make it first, or name another.")
+            raise ValueError(
+                f"{folder}: the bucket {bucket} does not exist: create it first, or use another."
+            )
     elif not is_folder(folder):
         raise ValueError(f"{folder}: this folder does not exist.")
 
@@ -315,7 +317,9 @@ def fetched(address: str) -> bytes:
         with opened(address) as file:
             content = file.read(_MOST + 1)
     if len(content) > _MOST:
-        raise ValueError(f"{address}: there are more than {_MOST:,} bytes in this file: copy it to read it.")
+        raise ValueError(
+            f"{address}: this file is larger than {_MOST:,} bytes: copy it to this machine to read it."
+        )
     return content
 
 
@@ -355,7 +359,9 @@ def _system(address: str, listed: bool = False) -> tuple[Any, str]:
     protocol = address.partition("://")[0]
     links = {link.partition("://")[0] for link in address.split("::")}
     if _REFUSED in links:
-        raise ValueError(f"{address}: {_REFUSED}:// is not read, as such a file can name any other address.")
+        raise ValueError(
+            f"{address}: {_REFUSED}:// is not read, because such a file can point to any other address."
+        )
     try:
         with _sentences(address, through=FileNotFoundError):
             stores = links.intersection(_STORES)

@@ -29,7 +29,7 @@ def advice(dataset: Dataset) -> str:
     if pictures and apart:
         return _about_both(pictures, apart)
     if apart:
-        return f"the images of {apart[0].parent} are not there: say where they are with images=FOLDER."
+        return f"the images of {apart[0].parent} were not found: give their folder with images=FOLDER."
     return _about_images(pictures)
 
 
@@ -40,11 +40,11 @@ def _about_both(pictures: list[Path], landmarks: list[Path]) -> str:
     if together is not None:
         folder = by_stem[together.stem].parent
         return (
-            f"the images of {together.parent} are in {folder}: name the landmarks alone, and say where their "
-            f"images are with {together.parent} images={folder}."
+            f"the images of {together.parent} are in {folder}: give only the landmarks, and the folder of "
+            f"their images: {together.parent} images={folder}."
         )
     return (
-        f"a landmark file must be called like its image: {landmarks[0].name} belongs to none of the images, and "
+        f"a landmark file must have the same name as its image: {landmarks[0].name} belongs to no image, and "
         f"{pictures[0].name} has no landmarks."
     )
 
@@ -52,9 +52,9 @@ def _about_both(pictures: list[Path], landmarks: list[Path]) -> str:
 def _about_images(pictures: list[Path]) -> str:
     endings = ", ".join((*endings_beside_images(), PLAIN_TEXT))
     sentence = (
-        f"images need landmarks: a file of the same name beside each ({endings}; .tps, .json and .xml too), or one "
-        "annotation file for all, named instead of the folder. If the landmarks are in another folder, "
-        "name that one, and this one with images=FOLDER."
+        f"images need landmarks: a file of the same name next to each image ({endings}; also .tps, .json and "
+        ".xml), or one annotation file for all, given instead of the folder. If the landmarks are in "
+        "another folder, give that folder, and this one with images=FOLDER."
     )
     return f"{unknown_files(pictures[0].parent)}{sentence}" if pictures else sentence
 
@@ -71,4 +71,4 @@ def unknown_files(folder: Path) -> str:
     ((ending, count),) = found.most_common(1)
     files = "1 file" if count == 1 else f"{count:,} files"
     what = f"that {'ends' if count == 1 else 'end'} in {ending}" if ending else "without an ending"
-    return f"{folder} has {files} {what}, and nothing there is a landmark file that pliant knows; "
+    return f"{folder} has {files} {what}, but no landmark file that pliant knows; "

@@ -21,20 +21,32 @@ _FEWEST = 3
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Agreement(Concise):
-    """Two annotations of the same k images with v landmarks, the second compared with the first.
+    """Two annotations of the same k images with v landmarks; the second is compared with the first.
 
     Parameters
     ----------
-    images
-        Names of the images that both have, `(k,)`.
-    first, second
-        Landmarks `(k, v, 2)`; nan where one is missing.
-    names
-        Of the landmarks, if they have any.
-    only_first, only_second
-        Images that the other has not.
-    variance
-        None if fewer than three images are complete in both.
+    images : tuple of str, length k
+        The names of the images that both have.
+    first, second : ndarray, shape (k, v, 2)
+        The landmarks; nan where one is missing.
+    names : tuple of str
+        The names of the landmarks, if they have any.
+    only_first, only_second : tuple of str
+        The images that the other lacks.
+    variance : ShapeVariance or None
+        The Procrustes analysis of variance; None if fewer than three images are complete in both.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> faces = pliant.load_dataset("photographs/")
+    >>> moved = [pliant.Sample(one.name, one.image, lambda one=one: one.points() + [1, 0]) for one in faces]
+    >>> again = pliant.Dataset(tuple(moved), "annotated again")
+    >>> found = pliant.data.compare_datasets(faces, again)
+    >>> found.distances.shape, found.mean_distance.shape, found.most_distance.shape, found.of_images.shape
+    ((12, 68), (68,), (68,), (12,))
+    >>> found.bias.round(6)[0].tolist(), found.bias_chance.shape, len(found.worst_first)
+    ([1.0, 0.0], (68,), 12)
 
     """
 
@@ -48,28 +60,28 @@ class Agreement(Concise):
 
     @property
     def distances(self) -> Float64:
-        """How far apart the two are, in pixels, `(k, v)`; nan where a landmark is missing in one of them."""
+        """The distances between the annotations in pixels, `(k, v)`; nan where a landmark is missing."""
         return np.asarray(np.linalg.norm(self.second - self.first, axis=-1))
 
     @property
     def mean_distance(self) -> Float64:
-        """The mean distance of each landmark, `(v,)`."""
+        """The mean distance at each landmark, `(v,)`."""
         return _over_images(np.mean, self.distances)
 
     @property
     def most_distance(self) -> Float64:
-        """The distance of each landmark that 95 of 100 images stay below, `(v,)`."""
+        """The distance at each landmark that 95 of 100 images stay below, `(v,)`."""
         return _over_images(lambda values: np.quantile(values, 0.95), self.distances)
 
     @property
     def bias(self) -> Float64:
-        """How far the second annotator is from the first on average, `(v, 2)`."""
+        """The mean vector from the first annotation to the second, `(v, 2)`."""
         off = self.second - self.first
         return np.stack([_over_images(np.mean, off[:, :, axis]) for axis in (0, 1)], axis=-1)
 
     @property
     def bias_chance(self) -> Float64:
-        """The probability of such a bias if there were none, `(v,)`, by Hotelling's test; nan for few images."""
+        """The probability of such a bias by chance, `(v,)`, from Hotelling's test; nan for few images."""
         return np.array([_hotelling(row) for row in np.swapaxes(self.second - self.first, 0, 1)])
 
     @property
@@ -80,7 +92,7 @@ class Agreement(Concise):
 
     @property
     def worst_first(self) -> tuple[int, ...]:
-        """Numbers of the images, those first in which the two are furthest apart."""
+        """The numbers of the images, those with the largest distance first."""
         order = np.argsort(-np.nan_to_num(self.of_images, nan=-1.0), kind="stable")
         return tuple(int(number) for number in order)
 
@@ -108,7 +120,7 @@ def compare(
     one, two = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
     if one.shape != two.shape or one.ndim != 3:
         raise ValueError(
-            f"the two annotations must have the same landmarks: {one.shape} and {two.shape} differ."
+            f"both annotations must have the same landmarks: {one.shape} and {two.shape} differ."
         )
     complete = ~np.isnan(np.concatenate([one, two], axis=1)).any(axis=(1, 2))
     variance = None
@@ -118,23 +130,47 @@ def compare(
 
 
 def compare_datasets(first: Dataset, second: Dataset) -> Agreement:
-    """How two data sets agree in the images that both have, which are known by their names.
+    """Compare two annotations of the same images.
 
-    Names are compared with their folders if these are alike, else without, and then without their endings.
+    Images are matched by their names: with their folders if these agree, otherwise without, and at last without
+    their endings.
+
+    Parameters
+    ----------
+    first, second : Dataset
+        The two annotations. They must have the same landmarks.
+
+    Returns
+    -------
+    Agreement
+        How far apart they are, for the images that both have.
+
+    Raises
+    ------
+    ValueError
+        If they have no image in common, or an image has different landmarks in both.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> found = pliant.data.compare_datasets(pliant.load_dataset("photographs/"), pliant.load_dataset("labels.xml"))
+    >>> len(found.images), bool(found.mean_distance.max() < 1)  # dlib rounds
+    (12, True)
+
     """
     one, two = _annotated(first), _annotated(second)
     pairs, only_first, only_second = match_names(list(one), list(two))
     if not pairs:
         raise ValueError(
-            f"{first.source} and {second.source} have no image in common: images are known by their names."
+            f"{first.source} and {second.source} have no image in common: images are matched by name."
         )
     counts = Counter(len(one[a][0]) for a, _ in pairs)
     usual = counts.most_common(1)[0][0]
     for a, b in pairs:
         if len(one[a][0]) != len(two[b][0]) or len(one[a][0]) != usual:
             raise ValueError(
-                f"{a}: has {len(one[a][0])} landmarks in {first.source} and {len(two[b][0])} in {second.source}, "
-                f"where most have {usual}: only the same landmarks can be compared."
+                f"{a}: has {len(one[a][0])} landmarks in {first.source} and {len(two[b][0])} in "
+                f"{second.source}, but most have {usual}: only the same landmarks can be compared."
             )
     names = one[pairs[0][0]][1]
     order = _same_order(names, two[pairs[0][1]][1])

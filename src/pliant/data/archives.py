@@ -30,7 +30,8 @@ def refuse_bomb(where: object, stored: int, unpacked: int) -> None:
     """Raise a sentence if a file of `stored` bytes would unpack to far too many."""
     if unpacked > _FREE + _GROWTH * stored:
         raise ValueError(
-            f"{where}: {stored:,} bytes would unpack to {unpacked:,}, which no landmarks do: this file is not read."
+            f"{where}: {stored:,} bytes would unpack to {unpacked:,}, too many for landmarks: this file is "
+            "not read."
         )
 
 
@@ -61,15 +62,19 @@ def read_array(content: bytes, where: object) -> NDArray[Any]:
     except (
         Exception
     ) as error:  # The header is a Python literal: whatever the parser stumbles over, it is damaged.
-        raise ValueError(f"{where}: this array cannot be read ({error or type(error).__name__}).") from None
+        raise ValueError(
+            f"{where}: this array cannot be read ({str(error) or type(error).__name__})."
+        ) from None
     if dtype.hasobject:
         raise ValueError(
-            f"{where}: this array cannot be read, as it holds Python objects: make names text, dtype=str."
+            f"{where}: this array cannot be read, because it holds Python objects: store names as text, "
+            "dtype=str."
         )
     count, rest = math.prod(shape), len(content) - file.tell()
     if min(shape, default=0) < 0 or dtype.itemsize == 0 or count * dtype.itemsize > rest:
         raise ValueError(
-            f"{where}: this array cannot be read: {dtype} {shape} is announced, {rest} bytes follow."
+            f"{where}: this array cannot be read: its header declares {dtype} {shape}, but {rest} bytes "
+            "follow."
         )
     values: NDArray[Any] = np.frombuffer(content, dtype, count, offset=file.tell())
     return values.reshape(shape, order="F" if in_columns else "C")
@@ -81,7 +86,7 @@ def _array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
         return np.lib.format.read_array_header_1_0(file)
     if version == (2, 0):
         return np.lib.format.read_array_header_2_0(file)
-    raise ValueError(f"its version {version} is not known")
+    raise ValueError(f"version {version} is not supported")
 
 
 def parquet_titles(file: BinaryIO, where: object) -> list[str]:

@@ -20,9 +20,24 @@ _KEPT = 5e8
 
 @dataclass(frozen=True, eq=False)
 class DatasetCheck:
-    """The usable samples and the problems of the others, the suspects among the former, and a word on all of them.
+    """What `check_dataset` found.
 
-    `turned_over` is a sentence if the landmarks fit the images better with y counted from the other edge.
+    Attributes
+    ----------
+    valid : Validated
+        The usable samples, and the problems of the others.
+    suspects : tuple of Suspect
+        Annotations of usable samples that look wrong.
+    turned_over : str or None
+        A sentence, if the landmarks fit the images better with y counted from the other edge.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> found = pliant.data.check_dataset(pliant.load_dataset("photographs/", "new/"), jobs=1, progress=False)
+    >>> found.clean, found.lacking, len(found.valid.problems)
+    (False, 0, 3)
+
     """
 
     valid: Validated
@@ -36,14 +51,39 @@ class DatasetCheck:
 
     @property
     def lacking(self) -> int:
-        """How many usable samples lack landmarks."""
+        """The number of usable samples with missing landmarks."""
         return int(np.sum(np.any(np.isnan(self.valid.points[:, :, 0]), axis=1)))
 
 
 def check_dataset(
     dataset: Dataset, skip: Collection[str] = (), jobs: int | None = None, progress: bool | None = None
 ) -> DatasetCheck:
-    """Check every sample; `skip` names checks of `suspects.CHECKS` to leave out."""
+    """Check every sample of a data set: what cannot be used, what looks wrong, and what is upside down.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        The samples.
+    skip : collection of str
+        Checks to leave out. `docs/reference/data.md` lists them.
+    jobs : int or None
+        Threads; all cores by default.
+    progress : bool or None
+        Show progress; by default only in a terminal.
+
+    Returns
+    -------
+    DatasetCheck
+        Everything that was found.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> found = pliant.data.check_dataset(pliant.load_dataset("photographs/"), jobs=1, progress=False)
+    >>> len(found.valid.dataset), found.valid.points.shape
+    (12, (12, 68, 2))
+
+    """
     workers = jobs or cores()
     with Progress(progress) as bar:
         step = bar.start("checking samples", len(dataset))

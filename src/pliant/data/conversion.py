@@ -28,7 +28,7 @@ _EXACT = 0.01
 
 @dataclass(frozen=True)
 class Converted:
-    """An annotation as it is to be written, and the sample it comes from."""
+    """An annotation as it will be written, and the sample that it comes from."""
 
     annotation: Annotation
     sample: Sample
@@ -36,7 +36,28 @@ class Converted:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """The objects that each file is to hold in a format, and a sentence for each that cannot be converted."""
+    """What a conversion will write. `plan_conversion` makes it, and `convert` carries it out.
+
+    Attributes
+    ----------
+    source : str
+        What is read.
+    format : str
+        The format to write.
+    targets : mapping of Path to sequence of Converted
+        The objects that each file will hold, each with its `annotation` and its `sample`.
+    problems : tuple of str
+        A sentence for each object that cannot be converted.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> plan = pliant.data.plan_conversion("photographs/", Path("faces.csv"))
+    >>> plan.format, len(plan.objects), plan.problems
+    ('csv', 12, ())
+
+    """
 
     source: str
     format: str
@@ -45,15 +66,33 @@ class Plan:
 
     @property
     def objects(self) -> tuple[Converted, ...]:
-        """All that is to be converted."""
+        """All objects that will be converted."""
         return tuple(one for some in self.targets.values() for one in some)
 
 
 @dataclass(frozen=True, eq=False)
 class Conversion:
-    """The objects that were converted, as they came back from the files that were written.
+    """What a conversion wrote.
 
-    What was lost on the way, and which files could not be written, is said in sentences.
+    Attributes
+    ----------
+    objects : tuple of Converted
+        The objects as they came back when the new files were read, each with its `annotation` and its `sample`.
+    files : tuple of Path
+        The files that were written.
+    losses : tuple of str
+        Sentences about what the format could not hold.
+    problems : tuple of str
+        A sentence for each file that could not be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> done = pliant.data.convert(pliant.data.plan_conversion("photographs/", Path("faces.csv")))
+    >>> len(done.objects), len(done.files), done.problems
+    (12, 1, ())
+
     """
 
     objects: tuple[Converted, ...]
@@ -72,12 +111,44 @@ def plan_conversion(
     names: str = "",
     force: bool = False,
 ) -> Plan:
-    """What is to be read from `source`, and written to a file, or to a folder with a file for each image.
+    """Plan the conversion of landmarks to another format. Nothing is written yet.
 
-    Formats are those of the content and of the ending unless they are given; a folder gets `pts`. `images` is the
-    folder of the images, if it is not the landmarks'. Where `names` of landmarks differ between files, `usual`
-    gives all the names of most, `keep` leaves them, and names with commas between them are given to all. Files
-    that are there already are refused without `force`, and those that are read in any case.
+    Parameters
+    ----------
+    source : str
+        What to read: a folder, a landmark file, or an address.
+    output : Path
+        The file to write, or a folder that gets one file for each image.
+    from_format : str
+        The format to read; by default the content decides.
+    to_format : str
+        The format to write; by default the ending of the file decides, and folders get `pts`.
+    images : Path, str or None
+        The folder of the images, if it is not that of the landmarks.
+    names : str
+        What to do if the names of landmarks differ between files: `"usual"` uses the most frequent names, `"keep"`
+        leaves them, and names separated by commas are given to all.
+    force : bool
+        Replace existing files. Files that are read are never replaced.
+
+    Returns
+    -------
+    Plan
+        What `convert` will write.
+
+    Raises
+    ------
+    ValueError
+        If nothing can be converted, a format is unknown, or a file exists already.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> plan = pliant.data.plan_conversion("labels.xml", Path("faces.tps"))
+    >>> plan.format, len(plan.objects)
+    ('tps', 12)
+
     """
     to_format = to_format or (format_for_ending(output) if output.suffix and not output.is_dir() else "pts")
     module, convention = find_format(to_format)
@@ -97,7 +168,33 @@ def plan_conversion(
 
 
 def convert(plan: Plan) -> Conversion:
-    """Write the files of a plan. One that cannot be written does not stop the others, and is a problem."""
+    """Carry out a conversion, read the new files again, and compare.
+
+    Parameters
+    ----------
+    plan : Plan
+        What to write, from `plan_conversion`.
+
+    Returns
+    -------
+    Conversion
+        The objects and files that were written, and what was lost. A file that cannot be written is a problem, and
+        does not stop the others.
+
+    Raises
+    ------
+    ValueError
+        If no file could be written.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> done = pliant.data.convert(pliant.data.plan_conversion("labels.xml", Path("faces.tps")))
+    >>> [str(file) for file in done.files]
+    ['faces.tps']
+
+    """
     objects: list[Converted] = []
     files: list[Path] = []
     losses: list[str] = []
@@ -122,7 +219,7 @@ def _is_folder(output: Path, module: Format) -> bool:
     """Whether the output is a folder, with a file of this format for each image."""
     if module.MANY and (output.is_dir() or not output.suffix):
         raise ValueError(
-            f"{output}: one file of {module.NAME} holds all images: name a file, such as "
+            f"{output}: {module.NAME} holds all images in one file: give a file, such as "
             f"{output / f'landmarks{module.EXTENSIONS[0]}'}."
         )
     return not module.MANY and output.suffix.lower() not in module.EXTENSIONS
@@ -135,8 +232,8 @@ def _with_sizes(
     if not convention.needs_size:
         return list(read), []
     return [one for one in read if one.annotation.size is not None], [
-        f"{one.sample.name}: {to_format} needs the size of this image, which was not found: say where images are "
-        "with images=FOLDER."
+        f"{one.sample.name}: {to_format} needs the size of this image, but the image was not found: give the "
+        "folder of the images with images=FOLDER."
         for one in read
         if one.annotation.size is None
     ]
@@ -174,8 +271,9 @@ def _without_strays(
             points = np.where(strays[:, None], np.nan, one.annotation.points)
             one = replace(one, annotation=replace(one.annotation, points=points))
             sentences.append(
-                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} lie left of or below the image "
-                f"and are missing in the output, as {to_format} has none there: choose csv, which keeps them."
+                f"{one.sample.name}: landmarks {numbered(np.flatnonzero(strays))} are left of or below the "
+                f"image, which {to_format} cannot store, so they are missing in the output: choose csv, "
+                "which keeps them."
             )
         kept.append(one)
     return kept, sentences
@@ -193,14 +291,15 @@ def _named(read: Sequence[Converted], names: str, source: str) -> list[Converted
         first = next(iter(differing))
         raise ValueError(
             f"{source}: landmark names differ in {len(differing)} of {len(read)} objects. In "
-            f"{read[first].sample.name}, {differing[first]} names=usual gives all of them the names of most, in "
-            "the order of each file; names=keep leaves them."
+            f"{read[first].sample.name}, {differing[first]} names=usual gives all objects the names that "
+            "most have, in the order of each file; names=keep leaves them as they are."
         )
     renamed = []
     for one in read:
         if names and len(one.annotation.points) != len(usual):
             raise ValueError(
-                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, and there are {len(usual)} names."
+                f"{one.sample.name}: has {len(one.annotation.points)} landmarks, but there are {len(usual)} "
+                "names."
             )
         renamed.append(replace(one, annotation=replace(one.annotation, names=usual)) if names else one)
     return renamed
@@ -264,9 +363,9 @@ def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], for
     }
     for target in targets:
         if real_path(target) in inputs:
-            raise ValueError(f"{target}: this is what is being converted: write to another place.")
+            raise ValueError(f"{target}: this is the file being converted: write to another place.")
         if os.path.lexists(target) and not force:
-            raise ValueError(f"{target} is there already: force=True replaces it.")
+            raise ValueError(f"{target} already exists: force=True replaces it.")
 
 
 def _write(target: Path, some: Sequence[Converted], to_format: str) -> tuple[list[Converted], list[str]]:
@@ -301,7 +400,7 @@ def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[l
 
     back = module.read(target, convention, size_of)
     if len(back) != len(annotations):
-        raise ValueError(f"{target}: {len(annotations)} objects were written, and {len(back)} came back.")
+        raise ValueError(f"{target}: wrote {len(annotations)} objects, but read back {len(back)}.")
     names = {annotation.image for annotation in back}
     if names >= set(sizes):
         # Objects of one image may have moved together.
@@ -317,16 +416,20 @@ def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[l
 def _lost(before: Annotation, after: Annotation) -> list[str]:
     losses = []
     if before.names and before.names != after.names:
-        losses.append("names of landmarks")
+        losses.append("landmark names")
     if before.box is not None and after.box is None:
         losses.append("the box")
     if before.group and not after.group:
         losses.append("the group")
+    if before.spacing is not None and after.spacing is None:
+        losses.append("the length of a pixel (SCALE)")
+    if before.curves and before.curves != after.curves:
+        losses.append("which landmarks are points of curves")
     if before.points.shape != after.points.shape:
-        return [*losses, f"landmarks ({len(before.points)} were written, {len(after.points)} came back)"]
+        return [*losses, f"landmarks (wrote {len(before.points)}, read back {len(after.points)})"]
     if np.any(np.isnan(before.points) != np.isnan(after.points)):
-        losses.append("that landmarks are missing")
+        losses.append("which landmarks are missing")
     off = np.abs(before.points - after.points)
     if np.any(off[~np.isnan(off)] > _EXACT):
-        losses.append("the exact place of landmarks")
+        losses.append("the exact position of landmarks")
     return losses

@@ -29,7 +29,8 @@ def first_of_copies(samples: Sequence[Sample]) -> list[int]:
     for number, sample in enumerate(samples):
         source = sample.image_source
         if not isinstance(source, (Path, str)):
-            first[number] = known.setdefault(_made(source) or number, number)
+            made = _made(source)
+            first[number] = known.setdefault(number if made is None else made, number)
         elif (source, "file") in known:
             first[number] = known[source, "file"]
         else:

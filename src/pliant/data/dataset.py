@@ -21,32 +21,31 @@ from pliant.data.landmark_files import annotation_in
 
 @dataclass(frozen=True, repr=False)
 class Sample(Concise):
-    """One image with its landmarks, if it has any; they are read when they are asked for.
+    """One image with its landmarks, if it has any. Both are read when you ask for them.
 
     Parameters
     ----------
-    name
-        What errors and tables call it.
-    image_source
-        A file (a path, or an address as a string), or a function that makes the image, `(h, w)` or `(h, w, 3)`.
-    points_source
-        A file, an annotation, or a function that makes the landmarks `(v, 2)`; None if there are none.
-    group
-        Samples of one group (a person, a video) or of the very same image are not torn apart by a split.
-    split
+    name : str
+        The name in errors and tables.
+    image_source : Path, str or callable
+        A file (a path, or an address as a string), or a function that returns the image, `(h, w)` or `(h, w, 3)`.
+    points_source : Path, str, Annotation, callable or None
+        A file, an annotation, or a function that returns the landmarks `(v, 2)`; None if there are none.
+    group : str
+        Splits keep samples of one group (a person, a video) together. They do the same for copies of one image.
+    split : str
         The part of the data set that a manifest puts the sample in.
-    box
-        Left, top, right, bottom, `(4,)`, if a file has it.
-    format
-        That of the landmark file, where its content is not to decide.
+    box : array, shape (4,), or None
+        Left, top, right and bottom of the object, if a file gives them.
+    format : str
+        The format of the landmark file; by default its content decides.
 
     Attributes
     ----------
-    decoded
-        The image, if it was read already and is kept; it belongs to this very sample: `dataclasses.replace` forgets
-        it, and so does a pickle.
-    landmarks
-        The landmarks `(v, 2)`, if they were read already and are kept; `dataclasses.replace` forgets them too.
+    decoded : array or None
+        The image, if it was read already and is kept. `dataclasses.replace` and pickles drop it.
+    landmarks : ndarray, shape (v, 2), or None
+        The landmarks, if they were read already and are kept. `dataclasses.replace` drops them.
 
     Examples
     --------
@@ -78,7 +77,21 @@ class Sample(Concise):
         return state
 
     def image(self) -> Image:
-        """The image: `(h, w)` or `(h, w, 3)`, 8-bit, or float32 with black at 0 and white at 1."""
+        """Read the image.
+
+        Returns
+        -------
+        array, shape (h, w) or (h, w, 3)
+            8-bit values, or float32 with black at 0 and white at 1.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> image = pliant.load_dataset("photographs/")[0].image()
+        >>> image.shape, image.dtype.name
+        ((96, 96, 3), 'uint8')
+
+        """
         if self.decoded is not None:
             return self.decoded
         if isinstance(self.image_source, (Path, str)):
@@ -86,9 +99,28 @@ class Sample(Concise):
         return images.as_image(self.image_source(), self.name)
 
     def keeping(self, image: Image | None = None, landmarks: Float64 | None = None) -> Sample:
-        """The same sample with what was read for it, which is not read again, and with nothing else.
+        """Return the same sample with an image or landmarks that are kept in memory and not read again.
 
-        That is the image `(h, w)` or `(h, w, 3)`, and the landmarks `(v, 2)`.
+        Parameters
+        ----------
+        image : array, shape (h, w) or (h, w, 3), or None
+            The image to keep; None keeps none.
+        landmarks : ndarray, shape (v, 2), or None
+            The landmarks to keep; None keeps none.
+
+        Returns
+        -------
+        Sample
+            A new sample. What this one kept before is not carried over.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> sample = pliant.load_dataset("photographs/")[0]
+        >>> kept = sample.keeping(image=sample.image())
+        >>> kept.image() is kept.decoded
+        True
+
         """
         sample = replace(self)
         if image is not None:
@@ -98,11 +130,47 @@ class Sample(Concise):
         return sample
 
     def points(self) -> Float64:
-        """The landmarks `(v, 2)`: x and y, 0-based, pixel centres at integers; nan where one is missing."""
+        """Read the landmarks.
+
+        Returns
+        -------
+        ndarray, shape (v, 2)
+            x and y in pixels, 0-based with pixel centres at integers; nan where a landmark is missing.
+
+        Raises
+        ------
+        ValueError
+            If the sample has no landmarks.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.load_dataset("photographs/")[0].points().shape
+        (68, 2)
+
+        """
         return self.annotation().points if self.landmarks is None else self.landmarks
 
     def annotation(self) -> Annotation:
-        """The landmarks with all that their file says about them; a ValueError if the sample has none."""
+        """Read the landmarks together with everything else that their file says about them.
+
+        Returns
+        -------
+        Annotation
+            The points, and names, box, group, spacing and so on, if the file gives them.
+
+        Raises
+        ------
+        ValueError
+            If the sample has no landmarks.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.load_dataset("labels.xml")[0].annotation().points.shape
+        (68, 2)
+
+        """
         source = self.points_source
         if source is None:
             raise ValueError(f"{self.name}: there is no landmark file beside this image.")
@@ -117,16 +185,47 @@ class Sample(Concise):
         return replace(found, box=box, group=self.group or found.group)
 
     def spacing(self) -> float | None:
-        """The length of a pixel in units such as millimetres, if the landmark file or the image (DICOM) has it."""
+        """Return the length of a pixel in units such as millimetres.
+
+        Returns
+        -------
+        float or None
+            None if neither the landmark file nor the image (DICOM) gives it.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> print(pliant.load_dataset("photographs/")[0].spacing())
+        None
+
+        """
         written = None if self.points_source is None else self.annotation().spacing
         if written is not None or not isinstance(self.image_source, (Path, str)):
             return written
         return images.image_spacing(self.image_source)
 
     def mirrored(self, permutation: Sequence[int]) -> Sample:
-        """The sample in a mirror; landmark i of it is landmark `permutation[i]` of this one, seen there.
+        """Return the sample as a mirror shows it.
 
-        `permutation` has a number for each of the v landmarks.
+        Parameters
+        ----------
+        permutation : sequence of int, length v
+            Landmark i of the mirrored sample is landmark `permutation[i]` of this one.
+
+        Returns
+        -------
+        Sample
+            It mirrors the image and the landmarks when you ask for them.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> image, points = np.zeros((4, 10)), np.array([[1.0, 2.0], [7.0, 2.0]])
+        >>> sample = pliant.dataset_from_arrays([image], [points])[0]
+        >>> sample.mirrored([1, 0]).points()
+        array([[2., 2.],
+               [8., 2.]])
+
         """
         return replace(
             self,
@@ -141,13 +240,14 @@ class Sample(Concise):
 class Dataset(Sequence[Sample]):
     """Samples in a fixed order, and where they came from.
 
-    It is a sequence: it has a length, an index gives a sample, a slice gives a data set, and `+` joins two.
+    A data set is a sequence: `len` counts its samples, an index gives a sample, a slice gives a data set, and `+`
+    joins two.
 
     Parameters
     ----------
-    samples
-        A tuple of them.
-    source
+    samples : tuple of Sample
+        The samples.
+    source : str
         Where they came from, in words.
 
     Examples
@@ -190,51 +290,105 @@ class Dataset(Sequence[Sample]):
         return Dataset(self.samples + other.samples, f"{self.source}, {other.source}")
 
     def grouped(self, pattern: str) -> Dataset:
-        r"""The same samples in groups that their names tell, for `split` and `folds`.
+        r"""Return the same samples in groups that their names tell, for `split` and `folds`.
 
-        The group is what the brackets in the regular expression `pattern` match, or else all that it matches:
-        `grouped(r"(person\d+)_")`. A ValueError names a sample that it does not match.
+        Parameters
+        ----------
+        pattern : str
+            A regular expression. The group is what its brackets match, or else everything that it matches.
+
+        Returns
+        -------
+        Dataset
+            The same samples, each with its `group`.
+
+        Raises
+        ------
+        ValueError
+            If the pattern does not match the name of a sample.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> faces = pliant.load_dataset("faces/").grouped(r"(person\d+)_")
+        >>> sorted({sample.group for sample in faces})
+        ['person00', 'person01', 'person02', 'person03']
+
         """
         groups = []
         for sample in self.samples:
             match = re.search(pattern, sample.name)
             if match is None:
-                raise ValueError(
-                    f"{sample.name}: the pattern '{pattern}' for groups does not match this name."
-                )
+                raise ValueError(f"{sample.name}: the group pattern '{pattern}' does not match this name.")
             groups.append(match[match.re.groups and 1] or "")
         samples = (replace(sample, group=group) for sample, group in zip(self.samples, groups, strict=True))
         return Dataset(tuple(samples), self.source)
 
     def part(self, name: str) -> Dataset:
-        """The samples that the column `split` of a manifest puts in this part ("train", "test")."""
+        """Return the samples that the column `split` of a manifest puts in one part.
+
+        Parameters
+        ----------
+        name : str
+            The part, such as `"train"` or `"test"`.
+
+        Returns
+        -------
+        Dataset
+            The samples of that part, in their order.
+
+        Raises
+        ------
+        ValueError
+            If no sample is in the part. The message lists the parts that exist.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> faces = pliant.load_dataset("manifest.csv")
+        >>> len(faces.part("train")), len(faces.part("test"))
+        (10, 2)
+
+        """
         samples = tuple(sample for sample in self.samples if sample.split == name)
         if not samples:
             known = sorted({sample.split for sample in self.samples} - {""})
-            have = f"Its parts are {', '.join(known)}." if known else "No manifest gave it a column split."
+            have = f"Its parts are {', '.join(known)}." if known else "No manifest has a column split."
             raise ValueError(f"{self.source}: no sample is in the part '{name}'. {have}")
         return Dataset(samples, f"{self.source} ({name})")
 
     def split(self, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """Two data sets, drawn at random: the rest, and what is held out.
+        """Draw two data sets at random: the rest, and the samples to hold out.
 
-        Samples of one group, and of the very same image, stay together.
+        Samples of one group, and copies of one image, stay together.
 
         Parameters
         ----------
-        share
+        share : float
             About how much of the samples to hold out, between 0 and 1.
-        seed
+        seed : int
             Another seed draws other samples.
 
         Returns
         -------
-        rest, held_out
-            Neither is empty, and each is in the order that the samples had.
+        rest, held_out : Dataset
+            Neither is empty, and both keep the order of the samples.
+
+        Raises
+        ------
+        ValueError
+            If the share is not between 0 and 1, or there are fewer than two groups.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> rest, held_out = pliant.load_dataset("photographs/").split(0.25)
+        >>> len(rest), len(held_out)
+        (9, 3)
 
         """
         if not 0 < share < 1:
-            raise ValueError(f"share = {share!r}: what is held out must be between 0 and 1 of the samples.")
+            raise ValueError(f"share = {share!r}: the share to hold out must be between 0 and 1.")
         groups = self._drawn_groups(2, seed)
         target = share * len(self.samples)
         held: list[int] = []
@@ -248,21 +402,32 @@ class Dataset(Sequence[Sample]):
         return self._without(held), self._only(held)
 
     def folds(self, count: int, seed: int = 0) -> list[tuple[Dataset, Dataset]]:
-        """Pairs of data sets for cross-validation: in each, another part of the samples is held out.
+        """Return pairs of data sets for cross-validation; each pair holds out another part of the samples.
 
-        Samples of one group, and of the very same image, stay together.
+        Samples of one group, and copies of one image, stay together.
 
         Parameters
         ----------
-        count
+        count : int
             How many pairs, at least two.
-        seed
+        seed : int
             Another seed draws other parts.
 
         Returns
         -------
-        list of (rest, held_out)
-            Each sample is held out once.
+        list of (Dataset, Dataset)
+            The rest and the samples held out. Each sample is held out once.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two folds, or fewer groups than folds.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> [(len(rest), len(held_out)) for rest, held_out in pliant.load_dataset("photographs/").folds(3)]
+        [(8, 4), (8, 4), (8, 4)]
 
         """
         if count < 2:
@@ -291,8 +456,8 @@ class Dataset(Sequence[Sample]):
         groups = list({id(group): group for group in of_sample.values()}.values())
         if len(groups) < least:
             raise ValueError(
-                f"{self.source}: {least} parts need as many groups, and there are {len(groups)}; "
-                "samples of one group or of the very same image stay together."
+                f"{self.source}: {least} parts need at least {least} groups, but there are {len(groups)}; "
+                "samples of one group or of the same image stay together."
             )
         return [groups[k] for k in np.random.default_rng(seed).permutation(len(groups))]
 
@@ -313,14 +478,14 @@ def evenly(dataset: Dataset, most: int) -> Dataset:
 
 
 def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Dataset:
-    """A data set of images and landmarks that are in memory already.
+    """Make a data set of images and landmarks that are in memory.
 
     Parameters
     ----------
-    images
-        Arrays `(h, w)` or `(h, w, 3)`, which may differ in size.
-    shapes
-        Landmarks `(v, 2)` of each image: x and y, 0-based, pixel centres at integers; nan where one is missing.
+    images : iterable of array, shape (h, w) or (h, w, 3)
+        The images, which may differ in size.
+    shapes : iterable of array, shape (v, 2)
+        The landmarks of each image: x and y, 0-based, pixel centres at integers; nan where one is missing.
 
     Returns
     -------

@@ -37,8 +37,8 @@ def read_pixels(content: BinaryIO) -> Image:
     except (NotImplementedError, RuntimeError, AttributeError) as error:
         syntax = getattr(getattr(header.file_meta, "TransferSyntaxUID", None), "name", "of an unknown kind")
         raise DicomError(
-            f"its pixels ({syntax}) cannot be decoded here: pip install pylibjpeg pylibjpeg-libjpeg "
-            f"pylibjpeg-openjpeg may help, or store it without compression ({_first_line(error)})."
+            f"its pixels ({syntax}) cannot be decoded here: try pip install pylibjpeg pylibjpeg-libjpeg "
+            f"pylibjpeg-openjpeg, or store it without compression ({_first_line(error)})."
         ) from None
     if header.get("SamplesPerPixel", 1) != 1:
         return np.asarray(stored) if stored.dtype == np.uint8 else stretched(stored)
@@ -95,18 +95,18 @@ def _read(content: BinaryIO, stop_before_pixels: bool = False) -> Any:
         import pydicom
     except ImportError:
         raise DicomError(
-            "this is a DICOM image, and pydicom is not installed: pip install 'pliant[dicom]'."
+            "this is a DICOM image, but pydicom is not installed: pip install 'pliant[dicom]'."
         ) from None
     return pydicom.dcmread(content, stop_before_pixels=stop_before_pixels)
 
 
 def _require_one_frame(header: Any) -> None:
     if "Rows" not in header or "Columns" not in header:
-        raise DicomError("there is no image in this DICOM file.")
+        raise DicomError("this DICOM file has no image.")
     frames = int(header.get("NumberOfFrames") or 1)
     if frames != 1:
         raise DicomError(
-            f"there are {frames} frames in this DICOM file, and one is needed: store each on its own."
+            f"this DICOM file has {frames} frames, but one is needed: store each frame in its own file."
         )
 
 

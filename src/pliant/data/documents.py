@@ -21,7 +21,7 @@ Kind = TypeVar("Kind")
 _PROLOG = r"(?>\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*+(?:\[.*?\]\s*)?>)*+"
 _FIRST_TAG = re.compile(_PROLOG + r"<([A-Za-z_][\w.-]*)[\s/>]", flags=re.DOTALL)
 
-_KINDS = {dict: "an object", list: "a list", str: "a text", int: "a whole number", float: "a number"}
+_KINDS = {dict: "an object", list: "a list", str: "text", int: "a whole number", float: "a number"}
 
 
 def read_xml(path: Path) -> tuple[Element, Callable[[Element], str]]:
@@ -54,9 +54,10 @@ def read_xml(path: Path) -> tuple[Element, Callable[[Element], str]]:
     except (ValueError, LookupError) as error:
         if refused:
             raise ValueError(
-                f"{path}, line {refused[0]}: a DOCTYPE is not read, as it can define entities: remove it."
+                f"{path}, line {refused[0]}: a DOCTYPE is not read, because it can define entities: remove "
+                "it."
             ) from None
-        raise ValueError(f"{path}: the encoding that this XML declares cannot be read ({error}).") from None
+        raise ValueError(f"{path}: the encoding declared in this XML cannot be read ({error}).") from None
     return builder.close(), lambda element: f"{path}, line {lines[element]}"
 
 
@@ -116,13 +117,13 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8-sig"))
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: this is not JSON, which is text in UTF-8.") from None
+        raise ValueError(f"{path}: this is not JSON text in UTF-8.") from None
     except json.JSONDecodeError as error:
         raise ValueError(f"{path}, line {error.lineno}: this is not JSON ({error.msg}).") from None
     except ValueError:  # Python reads no integer of more than 4,300 digits.
-        raise ValueError(f"{path}: a number in this JSON is too long to be read.") from None
+        raise ValueError(f"{path}: a number in this JSON is too long to read.") from None
     except RecursionError:
-        raise ValueError(f"{path}: this JSON is nested too deeply to be landmarks.") from None
+        raise ValueError(f"{path}: this JSON is nested too deeply to hold landmarks.") from None
 
 
 def numbers(values: object, where: str, what: str) -> Float64:
@@ -146,5 +147,5 @@ def entry(record: object, key: str, kind: type[Kind], where: str) -> Kind:
         # Beyond 2**1023 an integer is no number for us; it stays one and is refused below.
         value = float(value) if abs(value) < 2**1023 else value
     if not isinstance(value, kind) or isinstance(record[key], bool):
-        raise ValueError(f"{where}: '{key}' should be {_KINDS[kind]}, not '{str(value)[:60]}'.")
+        raise ValueError(f"{where}: '{key}' must be {_KINDS[kind]}, not '{str(value)[:60]}'.")
     return value

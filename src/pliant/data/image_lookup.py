@@ -47,16 +47,17 @@ def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Sour
                 return image
     if not name:
         raise ValueError(
-            f"{landmarks}: there is no image beside this file: say where images are with images=FOLDER."
+            f"{landmarks}: there is no image next to this file: give the folder of the images with "
+            "images=FOLDER."
         )
     where = parent(landmarks) if folder is None else folder
     if _is_remote(plain):
         raise ValueError(
-            f"{landmarks}: {name} is an address, which landmark files must not hold, and there is no "
-            f"{names[-1]} in {where}: say where images are with images=FOLDER."
+            f"{landmarks}: {name} is an address, which a landmark file must not contain, and there is no "
+            f"{names[-1]} in {where}: give the folder of the images with images=FOLDER."
         )
     raise ValueError(
-        f"{landmarks}: the image {name} is not in {where}: say where images are with images=FOLDER."
+        f"{landmarks}: the image {name} is not in {where}: give the folder of the images with images=FOLDER."
     )
 
 

@@ -34,26 +34,42 @@ EXTENSIONS = (
 
 
 class ImageError(ValueError):
-    """An image that cannot be used; the message is a sentence that names it."""
+    """Raised for an image that cannot be used. The message is a sentence that names it.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> try:
+    ...     pliant.read_image("manifest.csv")
+    ... except pliant.data.ImageError as error:
+    ...     print(str(error).split(":")[0])
+    manifest.csv
+
+    """
 
 
 def read_image(path: Source) -> Image:
-    """The image at a path or address, grey or RGB, and upright.
+    """Read an image, grey or RGB, and upright.
 
-    A rotation noted in EXIF is carried out. Palette, CMYK and other colour spaces become RGB; transparent pixels
-    are laid on white. Images of more than 8 bits become float32; what is black and white is found in the image
-    (`docs/reference/data.md`), or is what the window of a DICOM file says.
+    A rotation noted in EXIF is applied. Palette, CMYK and other colour spaces become RGB; transparent pixels are
+    laid on white. Images with more than 8 bits become float32. Black and white are then found in the image
+    (`docs/reference/data.md`), or given by the window of a DICOM file.
 
     Parameters
     ----------
-    path
-        A file of any format that Pillow knows, or DICOM; an address (`s3://`, `zip://inner::archive.zip`) is a
+    path : Path or str
+        A file of any format that Pillow knows, or DICOM. An address (`s3://`, `zip://inner::archive.zip`) is a
         string.
 
     Returns
     -------
-    image
-        `(h, w)` or `(h, w, 3)`: 8-bit, or float32 with black at 0 and white at 1.
+    array, shape (h, w) or (h, w, 3)
+        8-bit values, or float32 with black at 0 and white at 1.
+
+    Raises
+    ------
+    pliant.data.ImageError
+        If the image cannot be read.
 
     Examples
     --------
@@ -89,7 +105,7 @@ def image_size(path: Source) -> tuple[int, int]:
 
 def image_spacing(path: Source) -> float | None:
     """Millimetres from a pixel to the next, if a DICOM file says so, and pixels are square."""
-    with _decoding(path, "the head of this image cannot be read"), opened(as_source(path)) as content:
+    with _decoding(path, "the header of this image cannot be read"), opened(as_source(path)) as content:
         return dicom.read_spacing(content) if dicom.is_dicom(content) else None
 
 
@@ -103,7 +119,9 @@ def as_image(array: Image, name: str = "image") -> Image:
     if array.ndim == 3 and array.shape[2] == 1:
         array = array[:, :, 0]
     if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[2] != 3) or 0 in array.shape:
-        raise ImageError(f"{name}: an image is (height, width) or (height, width, 3), not {array.shape}.")
+        raise ImageError(
+            f"{name}: an image must have the shape (height, width) or (height, width, 3), not {array.shape}."
+        )
     if np.issubdtype(array.dtype, np.integer):
         return np.ascontiguousarray(in_range(array))
     if not np.issubdtype(array.dtype, np.floating):
@@ -135,10 +153,10 @@ def _decoding(path: Source, failure: str) -> Iterator[None]:
     except UnidentifiedImageError:
         raise ImageError(f"{path}: this is not an image of a known format.") from None
     except PIL.DecompressionBombError as error:
-        most = f", and {2 * PIL.MAX_IMAGE_PIXELS} are the most that are read" if PIL.MAX_IMAGE_PIXELS else ""
+        most = f", but at most {2 * PIL.MAX_IMAGE_PIXELS} are read" if PIL.MAX_IMAGE_PIXELS else ""
         found = next((word for word in str(error).replace("(", " ").split() if word.isdecimal()), "too many")
         raise ImageError(
-            f"{path}: the image has {found} pixels{most}: shrink it, or cut out the part with the object."
+            f"{path}: the image has {found} pixels{most}: shrink it, or crop it to the object."
         ) from None
     except MemoryError:
         raise ImageError(f"{path}: the image does not fit into memory.") from None

@@ -24,7 +24,9 @@ def annotations_in(source: Source, format: str, folder: Source | None) -> list[A
         except ValueError as error:
             raise ValueError(str(error).replace(str(path), source)) from None
     if any(annotation.pixels is not None for annotation in found):
-        raise ValueError(f"{source}: this file holds the images themselves, and must be copied to be read.")
+        raise ValueError(
+            f"{source}: this file holds the images themselves: copy it to this machine to read it."
+        )
     return found
 
 
@@ -32,5 +34,5 @@ def annotation_in(source: Source, format: str, folder: Source | None) -> Annotat
     """The annotation in a file that has one."""
     found = annotations_in(source, format, folder)
     if len(found) != 1:
-        raise ValueError(f"{source}: there are {len(found)} objects in this file, and one was expected.")
+        raise ValueError(f"{source}: this file has {len(found)} objects, but one was expected.")
     return found[0]

@@ -31,7 +31,7 @@ def shared_names(path: Path, annotations: Sequence[Annotation]) -> tuple[str, ..
         if len(other.points) != len(first.points) or other.names != first.names:
             raise ValueError(
                 f"{path}: this format needs the same landmarks in each image, but {first.image} has "
-                f"{len(first.points)} and {other.image} has {len(other.points)} or other names."
+                f"{len(first.points)} and {other.image} has {len(other.points)}, or their names differ."
             )
     return landmark_names(first)
 
@@ -43,7 +43,7 @@ def names_seen(path: Path, annotations: Sequence[Annotation], format: str) -> tu
     for name, somewhere in zip(names, seen, strict=True):
         if not somewhere:
             raise ValueError(
-                f"{path}: landmark {name} is missing in every object, and a file of {format} cannot say so."
+                f"{path}: landmark {name} is missing in every object, and {format} cannot store that."
             )
     return names
 
@@ -64,19 +64,21 @@ def differing_names(annotations: Sequence[Annotation], usual: Sequence[str]) -> 
             continue
         if not names or not usual:
             found[number] = (
-                "landmarks have no names." if usual else "landmarks have names, and most have none."
+                "landmarks have no names." if usual else "landmarks have names, but most objects have none."
             )
         elif len(names) != len(usual):
             lacking, further = sorted(set(usual) - set(names)), sorted(set(names) - set(usual))
             found[number] = (
-                f"there is no {', '.join(lacking[:3])}." if lacking else f"there is {further[0]} as well."
+                f"these names are missing: {', '.join(lacking[:3])}."
+                if lacking
+                else f"this name is extra: {further[0]}."
             )
         else:
             index = next(
                 index for index, pair in enumerate(zip(names, usual, strict=True)) if pair[0] != pair[1]
             )
             found[number] = (
-                f"landmark {index} is called '{names[index]}', where most call it '{usual[index]}'."
+                f"landmark {index} is called '{names[index]}', but most objects call it '{usual[index]}'."
             )
     return found
 
@@ -117,6 +119,6 @@ def refuse_sparse(path: Path, objects: Sequence[Mapping[str, object]], names: Se
     known = sum(map(len, objects))
     if len(objects) * len(names) > max(_SPARSE, 100 * known):
         raise ValueError(
-            f"{path}: {len(objects)} objects have {len(names)} landmarks of different names, and {known} in all: "
-            "objects of one kind share theirs."
+            f"{path}: {len(objects)} objects have {len(names)} landmarks with different names, {known} in "
+            "total: objects of one kind must share their names."
         )

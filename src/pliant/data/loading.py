@@ -43,26 +43,32 @@ from pliant.files import real_path, require_plain
 def load_dataset(
     *sources: Source | Sequence[Source], images: Source | None = None, format: str = ""
 ) -> Dataset:
-    """The samples of one or several sources, which may be of different kinds.
+    """Load annotated images from one or several sources, which may be of different kinds.
 
-    Images are not read here. An image without landmarks is a sample without points.
+    Images are read later, when you ask for them. An image without landmarks becomes a sample without points.
 
     Parameters
     ----------
-    *sources
+    *sources : str, Path or sequence of them
         A folder of images with landmark files beside them (`face.jpg`, `face.pts`; for several objects in an
         image, `face.1.pts`, `face.2.pts`) or with one annotation file for all; an annotation file of any format; a
-        manifest (CSV or Parquet with the columns image, and if you like landmarks, group, split, left, top, right,
-        bottom); or a pattern (`faces/*.jpg`). Each may be an address (`s3://`, `gs://`, `zip://inner::archive.zip`).
-    images
-        The folder of the images that an annotation file names, if it is not the file's own.
-    format
-        The format of landmark files where their content is not to decide (`pts:0-based`).
+        manifest (CSV or Parquet with the column image and, if you like, landmarks, group, split, left, top, right,
+        bottom); or a pattern (`faces/*.jpg`). Each may be an address (`s3://`, `gs://`,
+        `zip://inner::archive.zip`).
+    images : str, Path or None
+        The folder of the images that an annotation file names; by default that of the file.
+    format : str
+        The format of landmark files, such as `"pts:0-based"`; by default their content decides.
 
     Returns
     -------
     Dataset
         The samples of all sources, in their order.
+
+    Raises
+    ------
+    ValueError
+        If a source does not exist or cannot be understood.
 
     Examples
     --------
@@ -76,7 +82,7 @@ def load_dataset(
 
     """
     if not sources:
-        raise ValueError("name at least one folder of images.")
+        raise ValueError("give at least one folder of images.")
     if format:
         find_format(format)  # a name that is wrong should be said once, not for every file
     every: list[Source] = []
@@ -108,8 +114,8 @@ def _samples_of(source: Source, folder: Source | None, format: str) -> list[Samp
         return _matched(matches, folder, format)
     if ending(source) in images.EXTENSIONS:
         raise ValueError(
-            f"{source}: this is an image: name its folder, the file with its landmarks, or a pattern in quotes, "
-            f"such as '{join(parent(source), f'*{ending(source)}')}'."
+            f"{source}: this is an image: give its folder, the file with its landmarks, or a pattern in "
+            f"quotes, such as '{join(parent(source), f'*{ending(source)}')}'."
         )
     return _file(source, folder, format)
 
@@ -179,7 +185,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             listed = ", ".join(plain_name(table) for table in tables[:5])
             more = f" and {len(tables) - 5:,} more" if len(tables) > 5 else ""
             raise ValueError(
-                f"{folder}: {listed}{more} could each be the landmarks of this folder: name one of them."
+                f"{folder}: {listed}{more} could each hold the landmarks of this folder: give one of them."
             )
     if not samples:
         below = (
@@ -188,7 +194,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             else []
         )
         more = f" and {len(below) - 5:,} more" if len(below) > 5 else ""
-        hint = f" Its folders are {', '.join(below[:5])}{more}: name those that have images." if below else ""
+        hint = f" Its folders are {', '.join(below[:5])}{more}: give those that have images." if below else ""
         known = f" Images end in {', '.join(images.EXTENSIONS)}." if files else ""
         raise ValueError(f"{folder}: there are no images in this folder.{hint or known}")
     return samples

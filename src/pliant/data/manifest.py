@@ -74,9 +74,9 @@ def listed_file(name: str, where: str, source: Source, named: bool) -> Source:
         why = (
             "the manifest is in another store"
             if named
-            else "the manifest was found in a folder: name it yourself"
+            else "the manifest was found in a folder: give the manifest itself"
         )
-        raise ValueError(f"{where}: {name} is not read, as {why}.")
+        raise ValueError(f"{where}: {name} is not read, because {why}.")
     if isinstance(source, Path):
         return join(parent(source), name)
     found = inside(parent(source), name)

@@ -32,14 +32,14 @@ def find_images(arguments: Sequence[str], part: str | None = None) -> list[str]:
         source = as_source(argument)
         if is_folder(source):
             if part is not None:
-                raise ValueError(f"part={part}: {argument} is a folder, and only a manifest has parts.")
+                raise ValueError(f"part={part}: {argument} is a folder, but only a manifest has parts.")
             several = [file for file in files_in(source) if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(f"{source}: there are no images in this folder.")
         elif ending(source) in manifest.ENDINGS and is_file(source):
             several = _listed(source, part)
         elif part is not None:
-            raise ValueError(f"part={part}: {argument} is no manifest, and has no parts.")
+            raise ValueError(f"part={part}: {argument} is not a manifest, so it has no parts.")
         elif is_file(source):
             several = [source]
         else:
@@ -49,7 +49,7 @@ def find_images(arguments: Sequence[str], part: str | None = None) -> list[str]:
             several = [file for file in several if ending(file) in images.EXTENSIONS]
             if not several:
                 raise ValueError(
-                    f"{argument}: there is no such image or folder, and no image of that pattern."
+                    f"{argument}: there is no such image or folder, and no image matches that pattern."
                 )
         found += several
     unique: dict[Source, Source] = {}
@@ -66,9 +66,9 @@ def _listed(table: Source, part: str | None) -> list[Source]:
     wanted = [row for row in rows or () if part is None or row.get("split") == part]
     if not wanted:
         known = sorted({row.get("split", "") for row in rows or ()} - {""})
-        have = f"Its parts are {', '.join(known)}." if known else "It gives nothing in a column split."
+        have = f"Its parts are {', '.join(known)}." if known else "It has no values in a column split."
         raise ValueError(
-            f"{table}: no row is in the part '{part}'. {have}" if part else f"{table}: it is empty."
+            f"{table}: no row is in the part '{part}'. {have}" if part else f"{table}: this table is empty."
         )
     return [manifest.listed_file(row["image"], row["where"], table, named=True) for row in wanted]
 

@@ -37,9 +37,11 @@ def read_rows(path: Path, delimiter: str = "") -> Iterator[tuple[int, list[str]]
                 if any(field.strip() for field in row):
                     yield rows.line_num, [field.strip() for field in row]
         except UnicodeDecodeError:
-            raise ValueError(f"{path}: this is not text in UTF-8: save the table in that encoding.") from None
+            raise ValueError(f"{path}: this is not UTF-8 text: save the table in that encoding.") from None
         except csv.Error as error:
-            raise ValueError(f"{path}, line {rows.line_num}: this is no row of a table ({error}).") from None
+            raise ValueError(
+                f"{path}, line {rows.line_num}: this is not a row of a table ({error})."
+            ) from None
 
 
 def first_rows(head: bytes) -> list[list[str]]:
@@ -104,16 +106,16 @@ def landmark_columns(header: Sequence[str], path: Path) -> tuple[tuple[str, ...]
         else:
             continue
         if axis.lower() in found.setdefault(name, {}):
-            raise ValueError(f"{path}, line 1: the column {title} is there twice.")
+            raise ValueError(f"{path}, line 1: the column {title} occurs twice.")
         found[name][axis.lower()] = column
     for axes in found.values():
         if len(axes) == 1:
             (column,) = axes.values()
             raise ValueError(
-                f"{path}, line 1: the column {header[column]} has no partner for the other axis."
+                f"{path}, line 1: the column {header[column]} has no matching column for the other axis."
             )
     if not found:
-        raise ValueError(f"{path}, line 1: no column is called like a coordinate, such as x0 or nose_x.")
+        raise ValueError(f"{path}, line 1: no column has the name of a coordinate, such as x0 or nose_x.")
     names = list(by_name(found)) if numbers == set(found) else list(found)
     return without_numbers(names), [(found[name]["x"], found[name]["y"]) for name in names]
 

@@ -46,8 +46,9 @@ def turned_over(valid: Validated) -> str | None:
     if share < _SHARE or np.mean(turned) < np.mean(plain) + _GAIN:
         return None
     return (
-        f"{share:.0%} of the landmarks look more alike from image to image when they are turned over: if their y "
-        "is counted from the lower edge, read them with a format that says so, such as format=csv:bottom-left."
+        f"{share:.0%} of the landmarks look more alike from image to image when they are flipped vertically: "
+        "if their y is counted from the lower edge, read them with a format that says so, such as "
+        "format=csv:bottom-left."
     )
 
 

@@ -39,7 +39,9 @@ _SMALLEST = 4.0
 
 
 class InvalidDataset(ValueError):
-    """Raised with the problems of a data set, ten of a kind at the most; `problems` has all, one by one.
+    """Raised if samples of a data set cannot be used. The message lists up to ten problems of a kind.
+
+    `problems` has all of them, a sentence each.
 
     Examples
     --------
@@ -50,8 +52,8 @@ class InvalidDataset(ValueError):
     >>> try:
     ...     pliant.train(faces, progress=False)
     ... except pliant.InvalidDataset as error:
-    ...     print(len(error.problems), error.problems[0])
-    3 ...face-0000.jpg: there is no landmark file beside this image.
+    ...     print(len(error.problems), error.problems[0].split(":")[0].split("/")[-1])
+    3 face-0000.jpg
 
     """
 
@@ -59,7 +61,7 @@ class InvalidDataset(ValueError):
         self.problems = tuple(problems)
         self._made_of = self.problems, samples, what_to_do
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
-        otherwise = "" if what_to_do else " (skip_invalid=True goes on without them)"
+        otherwise = "" if what_to_do else " (skip_invalid=True leaves these samples out)"
         super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
 
     def __reduce__(self) -> tuple[type[InvalidDataset], tuple[Any, ...]]:
@@ -73,11 +75,37 @@ class SamplesLeftOut(UserWarning):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Validated(Concise):
-    """The usable samples with their landmarks `(k, v, 2)`, and a sentence for each problem of the others.
+    """The usable samples of a data set, and the problems of the others.
 
-    Landmarks are nan where they are missing, if that was allowed. `sizes` are width and height of the images,
-    of which `deep` are files of more than 8 bits. `names` are those of the landmarks, if all samples agree on them;
-    `left_out` samples cannot be used. `mirrored` samples faced another way than the rest, and were turned round.
+    Attributes
+    ----------
+    dataset : Dataset
+        The k usable samples.
+    points : ndarray, shape (k, v, 2)
+        Their landmarks; nan where one is missing.
+    sizes : tuple of (int, int), length k
+        Width and height of their images.
+    colour : bool
+        Whether any image has colours.
+    problems : tuple of str
+        A sentence for each problem of the other samples.
+    deep : int
+        How many images have more than 8 bits.
+    names : tuple of str
+        The names of the landmarks, if all samples agree on them.
+    left_out : int
+        How many samples cannot be used.
+    mirrored : int
+        How many samples faced another way than the rest and were turned round.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/", "new/")
+    >>> valid = pliant.data.check_dataset(faces, jobs=1, progress=False).valid
+    >>> valid.points.shape, valid.left_out
+    ((12, 68, 2), 3)
+
     """
 
     dataset: Dataset
@@ -132,10 +160,10 @@ def validate(
     for sample, outcome in zip(dataset, checked, strict=True):
         found = list(outcome.problems)
         if outcome.points is not None and len(outcome.points) != usual:
-            found.append(f"{sample.name}: has {len(outcome.points)} landmarks, where most have {usual}.")
+            found.append(f"{sample.name}: has {len(outcome.points)} landmarks, but most have {usual}.")
         elif not found and outcome.fingerprint in first_with:
             found.append(
-                f"{sample.name}: repeats {first_with[outcome.fingerprint]}, image and landmarks alike."
+                f"{sample.name}: is the same as {first_with[outcome.fingerprint]}, both image and landmarks."
             )
         if found:
             problems += found
@@ -249,7 +277,8 @@ def about_range(images: int) -> str:
     """What a person should know about images of more than 8 bits."""
     which = "1 image has" if images == 1 else f"{images} images have"
     return (
-        f"{which} more than 8 bits: what is black and white is found in each of them (docs/reference/data.md)"
+        f"{which} more than 8 bits: black and white are set for each image separately "
+        "(docs/reference/data.md)"
     )
 
 
@@ -257,20 +286,18 @@ def _problem_of_points(
     points: Float64, image_shape: tuple[int, ...] | None, allow_missing: bool
 ) -> str | None:
     if points.ndim != 2 or points.shape[1] != 2:
-        return f"landmarks must be (count, 2), not {points.shape}."
+        return f"landmarks must have the shape (count, 2), not {points.shape}."
     infinite = np.any(np.isinf(points), axis=1)
     if np.any(infinite):
         return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
-        return (
-            f"landmarks {numbered(np.flatnonzero(missing))} are missing; training with missing=complete "
-            "(missing='complete') fills them in."
-        )
+        listed = numbered(np.flatnonzero(missing))
+        return f"landmarks {listed} are missing; train with missing=complete to fill them in."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
         return (
-            f"has {len(known)} landmarks that are not missing, and {_LEAST} are needed to tell where it is."
+            f"has {len(known)} landmarks that are not missing, but at least {_LEAST} are needed to locate it."
         )
     return _problem_of_known(points[known], known, image_shape)
 
@@ -281,7 +308,7 @@ def _problem_of_known(
     """What is wrong with landmarks `(n, 2)` whose numbers are `known`."""
     size = float(shape_size(points))
     if size < _SMALLEST or len(np.unique(points.round(6), axis=0)) < max(3, len(points) / 2):
-        return f"the landmarks are collapsed: {numbered(known)} span {size:.1f} pixels or coincide."
+        return f"the landmarks are collapsed: {numbered(known)} span only {size:.1f} pixels or coincide."
     spread = np.linalg.svd(points - points.mean(axis=0), compute_uv=False)
     if spread[-1] < 1e-3 * spread[0]:
         return f"the landmarks {numbered(known)} are collapsed onto one line."

@@ -22,10 +22,28 @@ RATE = 25.0
 
 @dataclass(frozen=True)
 class Video:
-    """Every `every`-th frame of a video; go through it as often as you like.
+    """The frames of a video. You can go through it as often as you like.
 
-    `count` is how many frames there should be (None: the file does not say), and `rate` how many of them make a
-    second, both without those left out. `files` are the frames of a folder.
+    Attributes
+    ----------
+    name : str
+        The file, folder or pattern.
+    count : int or None
+        How many frames there should be; None if the file does not say.
+    rate : float
+        Frames per second.
+    every : int
+        Every how many frames of the file one is used. `count` and `rate` refer to those that are used.
+    files : tuple of Path
+        The frames of a folder; empty for a video file.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> video = pliant.read_video("face.mp4", every=2)
+    >>> video.count, video.rate, len(list(video))
+    (3, 12.5, 3)
+
     """
 
     name: str
@@ -54,21 +72,26 @@ class Video:
 
 
 def read_video(path: Path | str, every: int = 1) -> Video:
-    """The frames of a video, one after the other, for `track` or a loop of your own.
+    """Open a video, for `track` or for a loop of your own.
 
     Parameters
     ----------
-    path
-        A video file, a folder of images, or a pattern of them (`frames/*.png`), which are taken in the order of the
-        numbers in their names.
-    every
-        Take every frame (1), every other (2), and so on.
+    path : Path or str
+        A video file, a folder of images, or a pattern of them (`frames/*.png`). Images are taken in the order of
+        the numbers in their names.
+    every : int
+        Use every frame (1), every other frame (2), and so on.
 
     Returns
     -------
     Video
-        Go through it as often as you like: RGB images `(h, w, 3)`, or the files of a folder. It knows its `count`,
-        if the file says, and its `rate` in frames a second.
+        An iterable of RGB images `(h, w, 3)`, or of the files of a folder. It knows its `count`, if the file says,
+        and its `rate` in frames per second.
+
+    Raises
+    ------
+    ValueError
+        If the video cannot be read.
 
     Examples
     --------
@@ -81,7 +104,7 @@ def read_video(path: Path | str, every: int = 1) -> Video:
 
     """
     if every < 1:
-        raise ValueError(f"every = {every!r}: take every frame (1), every other (2), and so on.")
+        raise ValueError(f"every = {every!r}: use 1 for every frame, 2 for every second frame, and so on.")
     file = Path(path)
     if not file.is_file() or (file.suffix.lower() in EXTENSIONS and file.suffix.lower() != ".gif"):
         if not file.is_dir():
@@ -97,7 +120,7 @@ def read_video(path: Path | str, every: int = 1) -> Video:
     begun = capture.grab()
     capture.release()
     if not begun:
-        raise ValueError(f"{path}: there is no frame in this video that can be read.")
+        raise ValueError(f"{path}: no frame of this video can be read.")
     known = -(-int(count) // every) if 0 < count < 1e9 else None
     return Video(str(path), known, (rate if 0 < rate < 1e5 else RATE) / every, every)
 
@@ -113,7 +136,7 @@ def open_video(path: str) -> Any:
     capture = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
     logging.setLogLevel(level)
     if not capture.isOpened():
-        raise ValueError(f"{path}: this is not a video that OpenCV can read, or it is damaged.")
+        raise ValueError(f"{path}: OpenCV cannot read this video, or it is damaged.")
     return capture
 
 

@@ -27,21 +27,22 @@ _VERSIONS = (
 
 @contextmanager
 def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew]:
-    """The workers of a Dask cluster, to be given as `jobs`.
+    """Connect to the workers of a Dask cluster. Give the result as `jobs`.
 
     Parameters
     ----------
-    where
+    where : str, Path, dask.distributed.Client or cluster
         The address of a scheduler (`tcp://host:8786`, `tls://host:8786`), `local:N` for N processes on this
-        machine, the Path of a scheduler file, a `dask.distributed.Client`, or a cluster that Dask starts, such as
+        machine, the Path of a scheduler file, a client, or a cluster that Dask starts, such as
         `dask_jobqueue.SLURMCluster`.
-    patience
+    patience : float
         Seconds to wait for the scheduler, and for workers while there are none.
 
     Yields
     ------
     Crew
-        It is closed with what was started for it; a client or cluster that was given stays.
+        The workers. At the end, everything that was started for them is closed; a client or cluster that you gave
+        stays open.
 
     Raises
     ------
@@ -80,7 +81,7 @@ def connect(where: str | Path | Any, *, patience: float = 60.0) -> Iterator[Crew
             client = stack.enter_context(_client(where, patience))
         if client.asynchronous:
             raise ValueError(
-                "the client of Dask is asynchronous: pliant needs one made without asynchronous=True."
+                "the Dask client is asynchronous: pliant needs a client made without asynchronous=True."
             )
         link = Link(client, client.scheduler.address, patience)
         link.await_workers()
@@ -96,13 +97,13 @@ def _processes(where: Any) -> int:
     if isinstance(where, Path) or hasattr(where, "scheduler_info"):
         return 0
     if not isinstance(where, str):
-        raise ValueError(f"{where!r} is no cluster: give {_FORMS}.")
+        raise ValueError(f"{where!r} is not a cluster: give {_FORMS}.")
     kind, _, rest = where.partition(":")
     if kind == "local" and rest.isdecimal() and int(rest) >= 1:
         return int(rest)
     if kind in ("tcp", "tls") and rest.startswith("//") and len(rest) > 2:
         return 0
-    raise ValueError(f"'{where}' is no cluster: give {_FORMS}.")
+    raise ValueError(f"'{where}' is not a cluster: give {_FORMS}.")
 
 
 @contextmanager
@@ -134,7 +135,7 @@ def _address_in(file: Path, patience: float) -> str:
     try:
         return str(json.loads(file.read_text(encoding="utf-8"))["address"])
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{file}: this is no scheduler file of Dask.") from None
+        raise ValueError(f"{file}: this is not a Dask scheduler file.") from None
 
 
 def _check_versions(link: Link) -> None:
@@ -144,10 +145,11 @@ def _check_versions(link: Link) -> None:
     for worker, theirs in sorted(found.items()):
         if isinstance(theirs, ImportError):
             raise ValueError(
-                f"the worker {worker} has no pliant: {theirs}. Install pliant where workers run."
+                f"pliant is not installed on the worker {worker}: {theirs}. Install pliant where the workers "
+                "run."
             )
         if isinstance(theirs, BaseException):
-            raise ClusterLost(f"the worker {worker} does not say which pliant it has: {theirs}.")
+            raise ClusterLost(f"the worker {worker} does not report its version of pliant: {theirs}.")
         if theirs != ours:
             raise other_versions(worker, _spelt(theirs), _spelt(ours))
 

@@ -10,20 +10,20 @@ class ClusterLost(OSError):
 
 
 def no_dask() -> ClusterLost:
-    return ClusterLost("a cluster needs Dask, which is not installed: pip install 'pliant[cluster]'.")
+    return ClusterLost("a cluster needs Dask, but it is not installed: pip install 'pliant[cluster]'.")
 
 
 def unreachable(address: str, seconds: float) -> ClusterLost:
     return ClusterLost(
-        f"{address}: no Dask scheduler answers there within {seconds:.0f} s. Check the address, and that the "
-        "scheduler runs."
+        f"{address}: no Dask scheduler answered within {seconds:.0f} s. Check the address, and that the "
+        "scheduler is running."
     )
 
 
 def gone(address: str) -> ClusterLost:
     return ClusterLost(
-        f"{address}: the connection to the Dask scheduler is lost. What was finished is in place; start the "
-        "cluster again if it has ended, and repeat the command."
+        f"{address}: the connection to the Dask scheduler is lost. Finished results are kept. If the cluster "
+        "has ended, start it again, then run the same command again."
     )
 
 
@@ -33,8 +33,8 @@ def silent(address: str, seconds: float) -> ClusterLost:
 
 def no_workers(address: str, seconds: float) -> ClusterLost:
     return ClusterLost(
-        f"{address}: the cluster has had no workers for {seconds:.0f} s. Start some (`dask worker {address}`), or "
-        "wait until the queue has, and repeat the command."
+        f"{address}: the cluster has had no workers for {seconds:.0f} s. Start some (`dask worker "
+        f"{address}`), or wait until the queue starts some, then run the same command again."
     )
 
 
@@ -43,22 +43,22 @@ def workers_died(what: str, labels: Sequence[str]) -> ClusterLost:
     shown = ", ".join(labels[:10]) + (" and others" if len(labels) > 10 else "")
     parts = f"part{'s' * (len(labels) > 1)} {shown}" if labels else what.replace("_", " ")
     return ClusterLost(
-        f"{parts}: every worker that tried was killed, probably because its memory ran out. Give each worker "
-        "more memory (`--memory-limit` of `dask worker`, or a smaller N of local:N) or fewer threads, and repeat "
-        "the command."
+        f"{parts}: every worker that tried was killed, probably because it ran out of memory. Give each "
+        "worker more memory (`--memory-limit` of `dask worker`, or a smaller N of local:N) or fewer "
+        "threads, then run the same command again."
     )
 
 
 def lost_again(what: str) -> ClusterLost:
     return ClusterLost(
-        f"{what.replace('_', ' ')}: the data on the workers was lost too often to go on, as workers come and go "
-        "too fast, run out of memory, or somebody cancels the tasks. What was finished is in place: repeat the "
-        "command."
+        f"{what.replace('_', ' ')}: the data on the workers was lost too often to continue, because workers "
+        "come and go too fast or run out of memory, or because tasks were cancelled. Finished results are "
+        "kept: run the same command again."
     )
 
 
 def other_versions(worker: str, theirs: str, ours: str) -> ValueError:
     return ValueError(
-        f"the worker {worker} has {theirs}, this process {ours}: results would depend on who did what. Install "
-        "the same versions everywhere."
+        f"the worker {worker} has {theirs}, but this process has {ours}: results would depend on which "
+        "worker computed them. Install the same versions everywhere."
     )

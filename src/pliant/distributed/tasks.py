@@ -20,7 +20,7 @@ def do_part(release: str, work: bytes, part: bytes, names: Sequence[str], *share
     # All of the generator is run: what stands behind its last yield may close files.
     results = list(function([pickle.loads(part)], *shared, threads=1))
     if len(results) != 1:
-        raise ValueError(f"{function.__name__} gave {len(results)} results for one part.")
+        raise ValueError(f"{function.__name__} returned {len(results)} results for one part.")
     return results[0]
 
 

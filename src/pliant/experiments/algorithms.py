@@ -111,18 +111,19 @@ def conclusion(fits: Mapping[str, Fits]) -> str:
     pairs = [(label, best) for label in ranked if label != best]
     one = next(pair for pair in compare(fits, pairs) if pair.first == other)
     noise = (
-        f"Image by image, the errors of the best are {_signed(one.difference)} in the median (95 %: "
-        f"{_signed(one.low)} to {_signed(one.high)}), and p is {one.corrected:.2g} after correction for "
-        f"{len(pairs)} comparisons"
+        "Image by image, the median difference of the errors, best minus other, is "
+        f"{_signed(one.difference)} (95 %: {_signed(one.low)} to {_signed(one.high)}), and p is "
+        f"{one.corrected:.2g} after correction for {len(pairs)} comparisons"
     )
     if not one.differ:
-        verdict = "The difference is within the noise."
+        verdict = "The difference could be due to chance."
     elif one.difference > 0:
         verdict = (
-            "They differ by more than chance, but at most images the other is better: this one loses fewer."
+            "The difference is statistically significant, but the other is better on most images: the best "
+            "one fails on fewer."
         )
     else:
-        verdict = "The difference is more than chance."
+        verdict = "The difference is statistically significant."
     return f"{said} {verdict} {noise}."
 
 
@@ -164,7 +165,9 @@ def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[Part]:
         header = ("algorithm", *(column for name in FIGURES for column in (name, f"paper_{name}")))
         titles = ("algorithm", *(column for name in _TITLES for column in (name, "paper")))
         parts.append(
-            Table("algorithms_paper", header, rows, "Beside each figure is the paper's.", (titles, shown))
+            Table(
+                "algorithms_paper", header, rows, "The paper's value is next to each value.", (titles, shown)
+            )
         )
     for name, words, limit in (
         ("lt_0.02", "share of fits below 0.02", 1.0),
@@ -181,7 +184,7 @@ def _against_the_paper(study: Study, every: dict[str, Summary]) -> list[Part]:
             limit=limit,
         )
         caption = f"{words.capitalize()}, with 95 % intervals" + (
-            ", and the paper's figure." if theirs else "."
+            ", and the paper's value." if theirs else "."
         )
         parts.append(Drawing(file_name("algorithms", words.split()[0]), figure, caption))
     return parts
@@ -205,7 +208,7 @@ def _group(group: str, fits: dict[str, Fits], iterations: tuple[int, ...]) -> li
         Drawing(
             file_name("algorithms", group, "errors"),
             plot_courses(courses, y="mean error / size", changes=begun, limit=_limit(courses)),
-            f"{group}: mean error after each iteration; the dotted line is where the next level begins.",
+            f"{group}: mean error after each iteration; the dotted line marks the start of the next level.",
         ),
     ]
     for level in range(len(iterations)):

@@ -66,9 +66,44 @@ EXPERIMENTS: dict[str, Experiment] = {
 def chosen(
     name: str, file: Path | None, given: Mapping[str, Any], quick: bool = False
 ) -> dict[str, Settings]:
-    """The settings of an experiment, or of all: what is given, then `quick`, then a TOML file, then the paper's."""
+    """Choose the settings of an experiment.
+
+    A setting comes from `given`, else from `quick`, else from the file, else from the paper.
+
+    Parameters
+    ----------
+    name : str
+        The name of an experiment, one of `EXPERIMENTS`, or `"all"`.
+    file : Path or None
+        A TOML file with a table `[experiment]`.
+    given : mapping of str to object
+        Settings by their names. `train` and `test` name folders of annotated images.
+    quick : bool
+        Use few images and starts, to try an experiment out.
+
+    Returns
+    -------
+    dict of str to settings
+        The settings of each experiment, by its name, for `conduct`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such experiment or setting, or no folder to train or test on.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> folders = {"train": ("photographs/",), "test": ("annotated/",)}
+    >>> settings = pliant.experiments.chosen("rho", None, folders, quick=True)
+    >>> settings["rho"].starts, settings["rho"].noise
+    (1, 0.05)
+
+    """
     if name not in (*EXPERIMENTS, "all"):
-        raise ValueError(f"there is no experiment '{name}'. Known: {', '.join(EXPERIMENTS)}, all, report.")
+        raise ValueError(
+            f"there is no experiment '{name}'. Known experiments: {', '.join(EXPERIMENTS)}, all, report."
+        )
     kinds = {key: experiment.Settings for key, experiment in EXPERIMENTS.items()}
     table = {} if file is None else read_file(file, kinds)
     names = list(EXPERIMENTS) if name == "all" else [name]
@@ -79,22 +114,37 @@ def settings_for(name: str, table: Mapping[str, Any], given: Mapping[str, Any], 
     """The settings of an experiment, with sets to train and test on."""
     settings: Settings = settings_of(EXPERIMENTS[name].Settings, name, table, given, quick)
     if not settings.train:
-        raise ValueError(f"{name}: name at least one folder to train on: train=FOLDER.")
+        raise ValueError(f"{name}: give at least one folder to train on: train=FOLDER.")
     if len(settings.part) > 2:
         raise ValueError(
-            f"{name}: part={','.join(settings.part)}: name one part for all sets, or two: to train on, and "
-            "to test on."
+            f"{name}: part={','.join(settings.part)}: give one part for all sets, or two: one to train on, "
+            "and one to test on."
         )
     if not settings.test and len(settings.part) == 2:
         settings = replace(settings, test=settings.train)
     if not settings.test and name != "objects" and not getattr(settings, "objects", ()):
-        raise ValueError(f"{name}: name at least one folder to test on: test=FOLDER.")
+        raise ValueError(f"{name}: give at least one folder to test on: test=FOLDER.")
     return settings
 
 
 @dataclass(frozen=True)
 class Conducted:
-    """How many units of an experiment were this run's own, and how many of them were not there before."""
+    """How much of an experiment a run did.
+
+    Attributes
+    ----------
+    units : int
+        How many units of work belong to this run.
+    fitted : int
+        How many of them it fitted. The others were done before.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.experiments.Conducted(units=31, fitted=0).fitted  # everything was there already
+    0
+
+    """
 
     units: int
     fitted: int
@@ -109,10 +159,46 @@ def conduct(
     skip_invalid: bool = False,
     progress: bool | None = None,
 ) -> dict[str, Conducted]:
-    """Run experiments into a folder, or one shard of each; what is there already is not fitted again.
+    """Run experiments, or one shard of each, and write the results to a folder.
 
-    Shards may share the folder or have one each, run at the same time, in any order and more than once. What cannot
-    be fitted is said in a ValueError, once all else is done.
+    What is there already is not fitted again. Shards may share the folder or have one each, and may run at the
+    same time, in any order and more than once.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder to write to.
+    wanted : mapping of str to settings
+        The settings of each experiment by its name, as `chosen` returns them.
+    jobs : int, Crew or None
+        Threads, all cores by default; or a cluster from `pliant.connect`.
+    shard : Shard or None
+        Which share of the work to do; by default all of it.
+    skip_invalid : bool
+        Leave out samples that cannot be used, with a warning.
+    progress : bool or None
+        Show progress; by default only in a terminal.
+
+    Returns
+    -------
+    dict of str to Conducted
+        How much of each experiment was done.
+
+    Raises
+    ------
+    ValueError
+        If something could not be fitted. It is raised when everything else is done.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> given = {"train": ("photographs/",), "test": ("annotated/",), "algorithms": ("po-inv-gn",)}
+    >>> small = {"size": 30.0, "scales": (1.0,), "shape_modes": (3,), "iterations": (2,), "starts": 1}
+    >>> settings = pliant.experiments.chosen("algorithms", None, given | small)
+    >>> pliant.experiments.conduct(Path("results"), settings, jobs=1, progress=False)
+    {'algorithms': Conducted(units=1, fitted=1)}
+
     """
     crew = crew_of(jobs)
     conducted: dict[str, Conducted] = {}
@@ -144,8 +230,8 @@ def conduct(
     if troubles:
         listed_troubles = "\n".join(f"  {sentence}" for sentence in troubles)
         raise ValueError(
-            f"not everything could be fitted:\n{listed_troubles}\nWhat is finished is in {folder}: run this again "
-            "to go on."
+            f"not everything could be fitted:\n{listed_troubles}\nFinished results are in {folder}. Run the "
+            "same command again to continue."
         )
     return conducted
 
@@ -156,14 +242,31 @@ def _check_same(folder: Path, plan: Plan) -> None:
     differing = difference(read_plan(path), plan) if path.is_file() else ""
     if differing:
         raise ValueError(
-            f"{path}: the shards before this one are of another experiment: {differing}. Give this one a folder of "
-            "its own with output=FOLDER."
+            f"{path}: earlier shards belong to another experiment: {differing}. Use a separate folder for "
+            "this one with output=FOLDER."
         )
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """The files of a report, what its experiments conclude, and those that are not complete."""
+    """What `draw` drew.
+
+    Attributes
+    ----------
+    written : list of Path
+        The files of the report.
+    conclusions : list of str
+        What the experiments conclude, a sentence each.
+    unfinished : list of str
+        The experiments that are not complete, which are left out of the report.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.experiments.Drawn([], ["All algorithms fit alike."], []).conclusions
+    ['All algorithms fit alike.']
+
+    """
 
     written: list[Path]
     conclusions: list[str]
@@ -171,7 +274,39 @@ class Drawn:
 
 
 def draw(folder: Path, reference: Path | None = None, others: Path | None = None) -> Drawn:
-    """Draw the report of a folder from its rows alone."""
+    """Draw the report of a folder that experiments were written to.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder.
+    reference : Path or None
+        A folder with the paper's figures, `paper_lfpw.csv` and `paper_runtime.csv`, to draw beside these.
+    others : Path or None
+        A CSV file with errors of other methods, in the columns test, method and error.
+
+    Returns
+    -------
+    Drawn
+        The files of the report, and what the experiments conclude.
+
+    Raises
+    ------
+    ValueError
+        If no experiment in the folder is complete.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> given = {"train": ("photographs/",), "test": ("annotated/",), "algorithms": ("po-inv-gn",)}
+    >>> small = {"size": 30.0, "scales": (1.0,), "shape_modes": (3,), "iterations": (2,), "starts": 1}
+    >>> settings = pliant.experiments.chosen("algorithms", None, given | small)
+    >>> done = pliant.experiments.conduct(Path("results"), settings, jobs=1, progress=False)
+    >>> str(pliant.experiments.draw(Path("results")).written[0].name)
+    'report.html'
+
+    """
     found: dict[str, Findings] = {}
     unfinished: list[str] = []
     paper, runtimes = read_reference(reference)
@@ -243,5 +378,7 @@ def _csv(path: Path, columns: Sequence[str]) -> list[dict[str, str]]:
         reader = csv.DictReader(file)
         lacking = [name for name in columns if name not in (reader.fieldnames or ())]
         if lacking:
-            raise ValueError(f"{path}: the column '{lacking[0]}' is missing; it needs {', '.join(columns)}.")
+            raise ValueError(
+                f"{path}: the column '{lacking[0]}' is missing; the file needs {', '.join(columns)}."
+            )
         return list(reader)

@@ -208,11 +208,9 @@ def _conclusion(study: Study, group: str) -> str:
 def _verdict(one: Comparison) -> str:
     first, second = _terms(one.first), _terms(one.second)
     if not one.differ:
-        return (
-            f"The model {second} and the {first} do not differ by more than chance (p {one.corrected:.2g})."
-        )
+        return f"The model {second} and the {first} do not differ significantly (p {one.corrected:.2g})."
     word = "better" if one.difference < 0 else "worse"
     return (
-        f"The model {second} is {word} than the {first}, at {one.wins:.0%} of the images: by "
-        f"{abs(one.difference):.5f} in the median (p {one.corrected:.2g})."
+        f"The model {second} is {word} than the {first}: by {abs(one.difference):.5f} in the median (p "
+        f"{one.corrected:.2g}). It is better on {one.wins:.0%} of the images."
     )

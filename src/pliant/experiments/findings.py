@@ -22,9 +22,10 @@ FIGURES = (*SHARES, "mean", "std", "median")
 PAIRED = ("first", "second", "images", "difference", "low", "high", "wins", "p", "corrected", "differ")
 
 ABOUT_PAIRED = (
-    "Paired comparisons of the mean errors of images. Difference: the median of the second's less the first's, "
-    "with the ends of its 95 % interval. Wins: the share of images at which the second is better. p: Wilcoxon's "
-    "signed-rank test; corrected: Holm's, over all rows of this table. They differ if that is below 0.05."
+    "Paired comparisons of the mean errors of images. Difference: the median of the second's error minus "
+    "the first's, with its 95 % interval. Wins: the share of images where the second is better. p: "
+    "Wilcoxon's signed-rank test; corrected: Holm's correction over all rows of this table. They differ if "
+    "the corrected p is below 0.05."
 )
 
 
@@ -63,9 +64,10 @@ class Study:
         tested = sorted({trial.test_name for trial in trials})
         noises = sorted({trial.noise for trial in trials})
         return (
-            f"Trained on {' and on '.join(learned)}, tested on {' and on '.join(tested)}: {len(fits.errors)} fits "
-            f"of {len(set(fits.images))} images for {next(iter(self.fits))}. Noise of the starts: "
-            f"{', '.join(f'{noise:g}' for noise in noises)}; seed {first.fitting.seed}; landmarks: {first.points}."
+            f"Trained on {' and on '.join(learned)}, tested on {' and on '.join(tested)}: {len(fits.errors)} "
+            f"fits of {len(set(fits.images))} images for {next(iter(self.fits))}. Noise of the starts: "
+            f"{', '.join(f'{noise:g}' for noise in noises)}; seed {first.fitting.seed}; landmarks: "
+            f"{first.points}."
         )
 
     def clocks(self) -> str:
@@ -73,8 +75,8 @@ class Study:
         found = sorted(set().union(*(fits.clocks for fits in self.fits.values())))
         if len(found) > 1:
             return (
-                "Times were not all measured alike, and cannot be compared where they were not. Fits ran on "
-                f"{'; on '.join(found)}."
+                "Times were measured under different conditions, so they cannot all be compared. Fits ran "
+                f"on {'; on '.join(found)}."
             )
         return f"Fits ran on {found[0]}." if found else ""
 
@@ -129,8 +131,8 @@ class Findings:
 
 
 _LEAD = (
-    "Errors are mean distances between points, divided by the size of the object. Every table is a CSV file beside "
-    "this page, every figure an SVG file, and every fit a row in the folder rows."
+    "Errors are mean distances between points, divided by the size of the object. Every table is a CSV file "
+    "next to this page, every figure is an SVG file, and every fit is a row in the folder rows."
 )
 
 
@@ -163,7 +165,7 @@ def error_table(
 
 
 _WITH_ENDS = (*SHARES, "mean")
-_ABOUT_INTERVALS = "In brackets: 95 % intervals, by drawing the images again."
+_ABOUT_INTERVALS = "In brackets: 95 % intervals, from resampling the images."
 
 
 def shown_figure(name: str, value: float) -> str:

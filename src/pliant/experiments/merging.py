@@ -36,11 +36,36 @@ _NAMED = 4
 
 @dataclass(frozen=True)
 class Merged:
-    """What came of a merge: the folder, the experiments in it, and how many units they have.
+    """What `merge_experiments` put together.
 
-    `copied` units came from another folder, and `twice` is how many were in more than one. `missing` are sentences
-    about what is not there, with the command that makes it, and `unfinished` the experiments that lack something;
-    `damaged` are about files that cannot be read, and `notes` about pictures that could not be drawn.
+    Attributes
+    ----------
+    output : Path
+        The folder with everything.
+    experiments : tuple of str
+        The experiments in it.
+    units : int
+        How many units of work they have.
+    copied : int
+        How many units came from another folder.
+    twice : int
+        How many units were in more than one folder.
+    missing : tuple of str
+        Sentences about units that are not there, with the command that makes them.
+    unfinished : tuple of str
+        The experiments that lack something.
+    damaged : tuple of str
+        Sentences about files that cannot be read.
+    notes : tuple of str
+        Sentences about pictures that could not be drawn.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> pliant.experiments.Merged(Path("results"), ("rho",), 6, 4, 0, (), (), (), ()).complete
+    True
+
     """
 
     output: Path
@@ -55,22 +80,23 @@ class Merged:
 
     @property
     def complete(self) -> bool:
+        """Whether nothing is missing or damaged."""
         return not self.missing and not self.damaged
 
 
 def merge_experiments(
     folders: Sequence[Source], output: Source | None = None, *, progress: bool | None = None
 ) -> Merged:
-    """Collect what shards wrote in one folder, from which `draw` makes the report.
+    """Collect what shards of experiments wrote in one folder. `draw` makes the report from it.
 
     Parameters
     ----------
-    folders
+    folders : sequence of Path
         Where the shards wrote: one folder that they share, or several.
-    output
-        Where everything is to be, the first folder if not given. What is there already stays.
-    progress
-        Show a bar while images are read for pictures; if None, on a terminal.
+    output : Path or None
+        Where to collect everything; by default the first folder. Files that are there already stay.
+    progress : bool or None
+        Show progress while images are read for pictures; by default only in a terminal.
 
     Returns
     -------
@@ -80,17 +106,29 @@ def merge_experiments(
     Raises
     ------
     ValueError
-        If folders are of different experiments, or of one with different settings.
+        If folders belong to different experiments, or to one with different settings.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> given = {"train": ("photographs/",), "test": ("annotated/",), "algorithms": ("po-inv-gn",)}
+    >>> small = {"size": 30.0, "scales": (1.0,), "shape_modes": (3,), "iterations": (2,), "starts": 1}
+    >>> settings = pliant.experiments.chosen("algorithms", None, given | small)
+    >>> first = pliant.experiments.Shard.parse("1/2")
+    >>> done = pliant.experiments.conduct(Path("one"), settings, jobs=1, shard=first, progress=False)
+    >>> pliant.experiments.merge_experiments([Path("one")], Path("both"), progress=False).experiments
+    ('algorithms',)
 
     """
     places = []
     for folder in folders:
         if not isinstance(folder, Path) or not is_experiment(folder):
-            raise ValueError(f"{folder}: there is no experiment here: none of its files is a plan.")
+            raise ValueError(f"{folder}: there is no experiment here: no file in it is a plan.")
         places.append(folder)
     output = places[0] if output is None else output
     if not isinstance(output, Path):
-        raise ValueError(f"output={output}: experiments are written to folders, not to addresses.")
+        raise ValueError(f"output={output}: experiments can only be written to folders, not to addresses.")
     known = [output] if is_experiment(output) else []
     sources = list({real_path(folder): folder for folder in (*places, *known)}.values())
     # What is there already is taken first.
@@ -147,8 +185,8 @@ def _plans(folders: Iterable[Path]) -> dict[str, Plan]:
             differing = difference(known, plan)
             if differing:
                 raise ValueError(
-                    f"{first} and {path} are not of the same experiment: {differing}. Merge only what belongs "
-                    "together."
+                    f"{first} and {path} are from different experiments: {differing}. Merge shards of one "
+                    "experiment only."
                 )
     return {name: found[name][1] for name in EXPERIMENTS if name in found}
 
@@ -193,7 +231,7 @@ def _missing(plan: Plan, output: Path, begun: set[Shard], plans: Mapping[str, Pl
     if not left:
         return []
     if len(counts) != 1:
-        return [f"{name}: {_listed(left)} missing. {again} and --output {output}: it goes on."]
+        return [f"{name}: {_listed(left)} missing. {again} and --output {output} to continue."]
     sentences = []
     count = counts.pop()
     for shard in (Shard(number, count) for number in range(1, count + 1)):

@@ -57,7 +57,7 @@ def ways(name: str, shares: tuple[float, ...]) -> dict[str, str]:
     algorithm = Algorithm.parse(name)
     method = algorithm.method
     if not isinstance(method, Newton):
-        raise ValueError(f"{name}: this is not one of Newton's algorithms.")
+        raise ValueError(f"{name}: this algorithm does not use Newton's method.")
     methods: dict[str, GaussNewton | Newton] = {"gauss-newton": GaussNewton(method.strategy)}
     methods["derived"] = Newton(method.strategy)
     if not isinstance(algorithm.composition, Forward):
@@ -102,8 +102,8 @@ def report(study: Study) -> Findings:
         figure = plot_ced(errors, 0.06)
         parts.append(Drawing(file_name("newton", name, "ced"), figure, f"{name}: share below each error."))
     caption = (
-        "Lost: the share of fits that ended outside of the image or of the plausible shapes, or diverged. In "
-        "brackets: 95 % intervals."
+        "Lost: the share of fits that ended outside the image, ended in an implausible shape, or diverged. "
+        "In brackets: 95 % intervals."
     )
     parts.append(error_table("newton", ("algorithm", "way", "lost"), entries, caption))
     pairs = [
@@ -147,8 +147,8 @@ def _ratios(study: Study, summaries: Mapping[str, Summary], ways: list[str]) -> 
     rows: list[list[object]] = [[name, *row] for name, row in zip(names, kept, strict=True)]
     rows.append(["rank correlation with the paper", None, *agreement])
     caption = (
-        "The share of fits below 0.02 as a part of Gauss-Newton's, in the paper and with every way, and how well "
-        "the order of the algorithms agrees (Spearman)."
+        "The share of fits below 0.02 relative to Gauss-Newton's, in the paper and for each variant, and "
+        "how well the order of the algorithms agrees (Spearman)."
     )
     return [Table("newton_kept", ("algorithm", "the paper", *ways), rows, caption)]
 

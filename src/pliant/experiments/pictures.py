@@ -101,12 +101,12 @@ def _of_sampling(named: Named) -> list[Picture]:
     return [
         Picture(
             f"{name}-starts-{'-'.join(f'{noise:g}' for noise in noises)}.png",
-            "Where fits begin: the first start of some images for every amount of noise.",
+            "Starts: the first start of some images for each noise level.",
             starts,
         ),
         Picture(
             f"{name}-pixels-{'-'.join(f'{share:g}' for share in samplings)}.png",
-            "Pixels of the finest reference frame that are looked at (white) for every share of them.",
+            "Pixels of the finest reference frame that are used (white), for each share.",
             pixels,
         ),
     ]
@@ -142,8 +142,8 @@ def _of_fits(group: str, named: Named) -> Picture:
         )
 
     caption = (
-        f"{group}: fits from the first start with their errors, evenly from the smallest to the largest error of "
-        "the first row."
+        f"{group}: fits from the first start with their errors, evenly spaced from the smallest to the "
+        "largest error of the first row."
     )
     return Picture(f"{named[0][1]}-fits.png", caption, fits, fits=True)
 

@@ -84,8 +84,8 @@ def read_plan(path: Path) -> Plan:
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if any("fitting" not in item for item in content["trials"]):
         raise ValueError(
-            f"{path}: this experiment is of an older version, whose rows are others: run it again, into a new "
-            "folder."
+            f"{path}: this experiment was run by an older version with a different row format: run it again, "
+            "into a new folder."
         )
     named: list[tuple[Trial, str]] = []
     for item in content["trials"]:
@@ -113,8 +113,8 @@ def difference(one: Plan, other: Plan) -> str:
             if ours.get(key) != theirs.get(key)
         ]
         if places:
-            return f"{', '.join(places)}, and their landmarks are not the same"
-        return "the landmarks have changed in between"
+            return f"{', '.join(places)}, and their landmarks differ"
+        return "the landmarks have changed in the meantime"
     return ""
 
 

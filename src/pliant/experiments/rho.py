@@ -26,7 +26,9 @@ def plan(settings: Settings) -> list[Trial]:
     for name in settings.algorithms:
         algorithm = Algorithm.parse(name)
         if not isinstance(algorithm.cost, ProjectOut):
-            raise ValueError(f"{name}: rho weighs a project-out cost, and this algorithm has another.")
+            raise ValueError(
+                f"{name}: rho weights the project-out cost, but this algorithm has another cost."
+            )
         for rho in settings.weights:
             weighted = str(replace(algorithm, cost=replace(algorithm.cost, rho=rho)))
             trials.append(settings.trial(weighted, weighted, group=name, value=rho))

@@ -116,7 +116,7 @@ def fits_of(folder: Path, trials: Sequence[tuple[Trial, str]]) -> Fits:
         for start in range(trial.starts):
             path = file_of(folder, name, start)
             if not path.is_file():
-                raise ValueError(f"{path}: these rows are missing. Run the experiment again: it goes on.")
+                raise ValueError(f"{path}: these rows are missing. Run the same command again to continue.")
             some = list(rows_of(path, wanted))
             images += [f"{', '.join(trial.test)} {trial.test_part}: {row['number']}" for row in some]
             rows += some

@@ -118,8 +118,8 @@ def name_trials(trials: Sequence[Trial], data: Data) -> list[tuple[Trial, str]]:
         learned, tested = data.training(trial.sets), data.test(trial)
         if learned.truths.shape[1:] != tested.truths.shape[1:]:
             raise ValueError(
-                f"{tested.samples.source} has {tested.truths.shape[1]} landmarks, and {learned.samples.source} has "
-                f"{learned.truths.shape[1]}: a model cannot be tested there."
+                f"{tested.samples.source} has {tested.truths.shape[1]} landmarks, but "
+                f"{learned.samples.source} has {learned.truths.shape[1]}: a model cannot be tested there."
             )
         point_subset(trial.points, tested.truths.shape[1])
         prints = {"learned": learned.fingerprint, "tested": tested.fingerprint}
@@ -161,7 +161,7 @@ def run(folder: Path, left: Sequence[Unit], data: Data, crew: Crew) -> list[str]
 
     for units, model in _trained(crew, groups, data):
         if isinstance(model, Trouble):
-            note(f"the model of {units[0].trial.label}, which {len(units)} units need", model)
+            note(f"the model of {units[0].trial.label}, needed by {len(units)} units", model)
             continue
         data.keep(units[0].trial, model)
         own = {images_of(unit.trial): tests[images_of(unit.trial)] for unit in units}

@@ -139,9 +139,9 @@ def _times(study: Study, samplings: list[float]) -> Table:
             "paper_milliseconds",
         ),
         rows,
-        "Time of a fit on one thread, with others beside it: the median of blocks of eight images, with their "
-        "features, and without reading them. A fit stops when it has converged: iterations done are the mean at "
-        f"each level. The paper does not say that its fits stop early. {study.clocks()}".strip(),
+        "Time of a fit on one thread while other threads are busy: the median over blocks of eight images, "
+        "including their features but not reading them. A fit stops when it has converged: iterations done "
+        f"are the mean at each level. The paper does not say whether its fits stop early. {study.clocks()}".strip(),
     )
 
 

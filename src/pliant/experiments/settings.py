@@ -126,7 +126,9 @@ def read_file(path: Path, known: Mapping[str, type[Settings]]) -> dict[str, Any]
     for name, own in table.items():
         if isinstance(own, dict):
             if name not in known:
-                raise ValueError(f"{path}: there is no experiment '{name}'. Known: {', '.join(known)}.")
+                raise ValueError(
+                    f"{path}: there is no experiment '{name}'. Known experiments: {', '.join(known)}."
+                )
             _check_keys(f"{path}: [{TABLE}.{name}]", own, known[name])
     return table
 
@@ -173,7 +175,7 @@ def _check_keys(where: str, given: Mapping[str, Any], kind: type[Settings]) -> N
     unknown = sorted(key for key in given if _inside(key, 0)[0] not in known)
     if unknown:
         listed = ", ".join(sorted(map(_outside, known)))
-        raise ValueError(f"{where} has no setting '{unknown[0]}'. Known: {listed}.")
+        raise ValueError(f"{where} has no setting '{unknown[0]}'. Known settings: {listed}.")
 
 
 def _typed(one: Field[Any], value: Any) -> Any:

@@ -75,8 +75,8 @@ def report(study: Study) -> Findings:
     unknown = sorted(set(study.others) - set(study.groups()))
     if unknown:
         raise ValueError(
-            f"other methods' results are for '{unknown[0]}', which was not tested on; the tests are "
-            f"{', '.join(study.groups())}."
+            f"there are results of other methods for '{unknown[0]}', but it was not tested; the test sets "
+            f"are {', '.join(study.groups())}."
         )
     return grouped_report(study, "transfer", TITLE, study.others)
 

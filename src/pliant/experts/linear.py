@@ -123,7 +123,7 @@ class LinearExpert(Concise):
         shapes = np.asarray(shapes, dtype=np.float64)
         if shapes.shape != (len(images), self.landmarks, 2):
             raise ValueError(
-                f"shapes must have the dimensions (images, landmarks, 2) = ({len(images)}, {self.landmarks}, 2), "
+                f"shapes must have the shape (images, landmarks, 2) = ({len(images)}, {self.landmarks}, 2), "
                 f"not {shapes.shape}."
             )
         points = np.empty(shapes.shape)
@@ -191,7 +191,7 @@ class LinearExpert(Concise):
         mean = _array(arrays, "mean", np.float64, None, 2)
         count = len(mean)
         if count < 3:
-            raise ValueError(f"a linear expert needs at least three landmarks, and there are {count}.")
+            raise ValueError(f"a linear expert needs at least three landmarks, but there are {count}.")
         if not float(np.ptp(mean, axis=0).max()) > 0:
             raise ValueError("the mean shape of a linear expert has no extent.")
         variances = _array(arrays, "variances", np.float64, None)
@@ -337,7 +337,7 @@ def _filters(arrays: Mapping[str, Any], prefix: str, table: Mapping[str, Any], c
     )
     symmetric = np.array_equal(layer.spread, np.swapaxes(layer.spread, 1, 2))
     if not symmetric or not np.all(np.linalg.eigvalsh(layer.spread) > 0):
-        raise ValueError(f"'{prefix}.spread' of a linear expert holds what is not a covariance.")
+        raise ValueError(f"'{prefix}.spread' of a linear expert has a matrix that is not a covariance.")
     if np.any(layer.sharpness <= 0):
         raise ValueError(f"'{prefix}.sharpness' of a linear expert is not positive.")
     return layer
@@ -354,7 +354,7 @@ def _array(arrays: Mapping[str, Any], name: str, kind: type, *shape: int | None)
     if array.dtype != kind or not extents:
         raise ValueError(f"'{name}' of a linear expert has type {array.dtype} and shape {array.shape}.")
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"'{name}' of a linear expert holds what is not a finite number.")
+        raise ValueError(f"'{name}' of a linear expert has values that are not finite numbers.")
     return readonly(array)
 
 
@@ -369,7 +369,7 @@ def _real(table: Mapping[str, Any], name: str, least: float, most: float) -> flo
     value = table.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
         raise ValueError(
-            f"the {name} of a linear expert is {value!r:.40}, and not a number from {least} to {most}."
+            f"the {name} of a linear expert is {value!r:.40}, not a number from {least} to {most}."
         )
     return float(value)
 
@@ -378,6 +378,6 @@ def _whole(table: Mapping[str, Any], name: str, least: int, most: int) -> int:
     value = table.get(name)
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
         raise ValueError(
-            f"the {name} of a linear expert is {value!r:.40}, and not a whole number from {least} to {most}."
+            f"the {name} of a linear expert is {value!r:.40}, not a whole number from {least} to {most}."
         )
     return value

@@ -103,7 +103,7 @@ def train_linear(
     images = len(parts)
     if images < FEWEST:
         raise ValueError(
-            f"a linear expert needs at least {FEWEST} images with landmarks, and there are {images}."
+            f"a linear expert needs at least {FEWEST} images with landmarks, but there are {images}."
         )
     if mirror is not None:
         for part, landmarks in zip(parts[:images], points[:images], strict=True):
@@ -143,7 +143,7 @@ def _windows(samples: Iterable[tuple[Image, Floats]], finest: float) -> tuple[li
         landmarks = np.asarray(landmarks, dtype=np.float64)
         if not np.all(np.isfinite(landmarks)):
             raise ValueError(
-                "a linear expert is trained on images with all their landmarks: fill in missing ones."
+                "a linear expert needs images with all their landmarks: complete the missing ones."
             )
         part = window(image, landmarks, finest)
         parts.append(Window(part.grey, np.zeros(2), 1.0))

@@ -129,9 +129,9 @@ class NetworkExpert(Concise):
         stages = tuple(_stage(arrays, f"stages.{k}", table) for k, table in enumerate(tables))
         odd = sorted(set(arrays) - set(cls(stages).arrays()))
         if odd:
-            raise ValueError(f"a network expert has nothing to do with '{odd[0]:.60}'.")
+            raise ValueError(f"a network expert does not use '{odd[0]:.60}'.")
         if len({len(stage.frame.mean) for stage in stages}) > 1:
-            raise ValueError("the networks of an expert differ in their landmarks.")
+            raise ValueError("the networks of an expert have different landmarks.")
         return cls(stages)
 
 
@@ -166,11 +166,11 @@ _MOST_ENGINES = 8
 
 def _stage(arrays: Mapping[str, NDArray[Any]], prefix: str, table: object) -> Stage:
     if not isinstance(table, Mapping):
-        raise ValueError(f"'{prefix}' of a network expert is no table.")
+        raise ValueError(f"'{prefix}' of a network expert is not a table.")
     mean = _array(arrays, f"{prefix}.mean", np.float64, None, 2)
     spread = _array(arrays, f"{prefix}.spread", np.float64, len(mean), 2, 2)
     if not np.array_equal(spread, np.swapaxes(spread, 1, 2)) or not np.all(np.linalg.eigvalsh(spread) > 0):
-        raise ValueError(f"'{prefix}.spread' of a network expert holds what is not a covariance.")
+        raise ValueError(f"'{prefix}.spread' of a network expert has a matrix that is not a covariance.")
     if len(mean) < 2 or not float(np.ptp(mean, axis=0).max()) > 0:
         raise ValueError("the mean shape of a network expert has no extent.")
     start = f"{prefix}.weights."
@@ -178,10 +178,10 @@ def _stage(arrays: Mapping[str, NDArray[Any]], prefix: str, table: object) -> St
     depth = _checked_weights(weights, len(mean))
     share = table.get("share")
     if isinstance(share, bool) or not isinstance(share, (int, float)) or not 0 <= share <= 1e6:
-        raise ValueError(f"the share of a network expert is {share!r:.40}, and not a number from 0.")
+        raise ValueError(f"the share of a network expert is {share!r:.40}, not a number of at least 0.")
     height, width = (_side(table, name, 2**depth) for name in ("height", "width"))
     if not np.all((mean >= 0) & (mean <= np.array([width, height]) - 1)):
-        raise ValueError(f"'{prefix}.mean' of a network expert lies outside of its window.")
+        raise ValueError(f"'{prefix}.mean' of a network expert is outside its window.")
     frame = CropFrame(height, width, mean)
     return Stage(frame, {name: readonly(array) for name, array in weights.items()}, float(share), spread)
 
@@ -195,7 +195,7 @@ def _side(table: Mapping[str, Any], name: str, multiple: int) -> int:
         or value % multiple
     ):
         raise ValueError(
-            f"the {name} of a network's window is {value!r:.40}, and not a multiple of {multiple} up to "
+            f"the {name} of a network's window is {value!r:.40}, not a multiple of {multiple} up to "
             f"{_MOST_SIDE}."
         )
     return value
@@ -212,18 +212,18 @@ def _checked_weights(weights: Mapping[str, NDArray[Any]], landmarks: int) -> int
     """How many times the network halves its window; a sentence if these are not the weights of one."""
     depth, ups = _layers(weights, "down"), _layers(weights, "up")
     if depth < 2 or not 1 <= ups < depth:
-        raise ValueError(f"a network of {depth} layers down and {ups} up is not one of an expert.")
+        raise ValueError(f"a network expert cannot have {depth} layers down and {ups} up.")
     widths = [len(np.atleast_1d(weights[f"down.{k}.a.weight"])) for k in range(depth)]
     wanted = _shapes(widths, ups, landmarks)
     if set(wanted) != set(weights):
         odd = sorted(set(wanted) ^ set(weights))[0]
-        raise ValueError(f"the weights of a network expert do not make one: '{odd:.60}'.")
+        raise ValueError(f"the weights of a network expert do not form a network: '{odd:.60}'.")
     for name, shape in wanted.items():
         array = np.asarray(weights[name])
         if array.dtype != np.float32 or array.shape != shape or max(shape) > _MOST_WIDTH:
             raise ValueError(f"'{name}' of a network expert has type {array.dtype} and shape {array.shape}.")
         if not np.all(np.isfinite(array)):
-            raise ValueError(f"'{name}' of a network expert holds what is not a finite number.")
+            raise ValueError(f"'{name}' of a network expert has values that are not finite numbers.")
     return depth
 
 
@@ -258,5 +258,5 @@ def _array(arrays: Mapping[str, NDArray[Any]], name: str, kind: type, *shape: in
     if array.dtype != kind or not extents:
         raise ValueError(f"'{name}' of a network expert has type {array.dtype} and shape {array.shape}.")
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"'{name}' of a network expert holds what is not a finite number.")
+        raise ValueError(f"'{name}' of a network expert has values that are not finite numbers.")
     return readonly(array)

@@ -71,8 +71,8 @@ class NoPyTorch(ValueError):
 
     def __init__(self) -> None:
         super().__init__(
-            "a network expert is trained with PyTorch, which is not installed: pip install 'pliant[experts]', or "
-            "take the linear expert. Once it is trained, it is used without PyTorch."
+            "training a network expert needs PyTorch, but it is not installed: pip install "
+            "'pliant[experts]', or use the linear expert. A trained network works without PyTorch."
         )
 
     def __reduce__(self) -> tuple[type[NoPyTorch], tuple[()]]:

@@ -22,15 +22,15 @@ _MIRRORED = np.array([[1.0, -1.0], [-1.0, 1.0]])
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sightings(Concise):
-    """Where each landmark of B objects is seen, in pixels.
+    """Where an expert sees each landmark of B objects, in pixels.
 
     Attributes
     ----------
-    points
-        `(B, v, 2)`.
-    precision
-        `(B, v, 2, 2)`: the inverse of the covariance of each point. Zero: it is not seen. Along a contour it is
-        low, and across it high.
+    points : ndarray, shape (B, v, 2)
+        Where the landmarks are seen.
+    precision : ndarray, shape (B, v, 2, 2)
+        The inverse of the covariance of each point. It is zero for a landmark that is not seen. On a contour it is
+        low along the contour and high across it.
 
     Examples
     --------
@@ -50,19 +50,78 @@ class Sightings(Concise):
 
     @property
     def seen(self) -> NDArray[np.bool_]:
-        """Which landmarks are seen at all `(B, v)`."""
+        """Which landmarks are seen at all, `(B, v)`."""
         return np.asarray(np.any(self.precision != 0, axis=(-2, -1)))
 
     def of(self, rows: Sequence[int] | NDArray[np.integer]) -> Sightings:
-        """Those of some of the objects, by their numbers."""
+        """Return the sightings of some of the objects.
+
+        Parameters
+        ----------
+        rows : sequence of int, length k
+            The numbers of the objects.
+
+        Returns
+        -------
+        Sightings
+            Those of k objects, in the order of `rows`.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> three = pliant.Sightings(np.zeros((3, 5, 2)), np.zeros((3, 5, 2, 2)))
+        >>> three.of([0, 2]).points.shape
+        (2, 5, 2)
+
+        """
         return Sightings(self.points[rows], self.precision[rows])
 
     def moved(self, by: Similarity) -> Sightings:
-        """The same sightings after a similarity, one for all or one for each object `(B,)`."""
+        """Return the same sightings after a similarity transform.
+
+        Parameters
+        ----------
+        by : Similarity
+            One transform for all objects, or one for each, `(B,)`.
+
+        Returns
+        -------
+        Sightings
+            The points are moved, and the precisions are turned and scaled with them.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> one = pliant.Sightings(np.ones((1, 5, 2)), np.ones((1, 5, 1, 1)) * np.eye(2))
+        >>> twice = pliant.shape.Similarity(np.array(2 + 0j), np.array(0j))
+        >>> moved = one.moved(twice)
+        >>> moved.points[0, 0], moved.precision[0, 0, 0, 0].item()
+        (array([2., 2.]), 0.25)
+
+        """
         return Sightings(by.apply(self.points), moved_precision(self.precision, by))
 
     def mirrored(self, width: int) -> Sightings:
-        """The same sightings in the mirror image of an image that is `width` wide; landmarks keep their numbers."""
+        """Return the same sightings in the mirror image. Landmarks keep their numbers.
+
+        Parameters
+        ----------
+        width : int
+            The width of the image in pixels.
+
+        Returns
+        -------
+        Sightings
+            The points and precisions in the mirror image.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> one = pliant.Sightings(np.zeros((1, 1, 2)), np.eye(2)[None, None])
+        >>> one.mirrored(width=10).points
+        array([[[9., 0.]]])
+
+        """
         return Sightings(flipped(self.points, width), self.precision * _MIRRORED)
 
 

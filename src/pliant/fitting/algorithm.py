@@ -33,18 +33,23 @@ from pliant.fitting.method import (
 
 @dataclass(frozen=True)
 class Algorithm:
-    """One point of the paper's three axes: what is minimised, where the small warp goes, how it is solved.
+    """One point of the paper's three axes: what is minimised, where the small warp goes, and how it is solved.
 
-    `fit` and settings take it, or the name that `str` gives. Combinations that mean nothing raise a ValueError.
+    `fit` and settings take an algorithm, or the name that `str` gives.
 
     Parameters
     ----------
-    cost
-        `SSD` or `ProjectOut`.
-    composition
-        `Forward`, `Inverse`, `Asymmetric` or `Bidirectional`.
-    method
-        `GaussNewton`, `Newton`, `Wiberg` or `CascadedRegression`.
+    cost : SSD or ProjectOut
+        What is minimised.
+    composition : Forward, Inverse, Asymmetric or Bidirectional
+        Where the small warp goes.
+    method : GaussNewton, Newton, Wiberg or CascadedRegression
+        How the unknowns are solved.
+
+    Raises
+    ------
+    ValueError
+        If the combination has no meaning. The message says why.
 
     Examples
     --------
@@ -69,29 +74,31 @@ class Algorithm:
         if isinstance(self.method, CascadedRegression):
             if not (isinstance(self.cost, ProjectOut) and isinstance(self.composition, Inverse)):
                 raise ValueError(
-                    "cascaded regression learns from project-out residuals, and moves the model: take po-inv-cr."
+                    "cascaded regression learns from project-out residuals and moves the model: use "
+                    "po-inv-cr."
                 )
             if self.cost.rho == 1:
                 raise ValueError(
-                    "with rho = 1 there is no residual outside of the appearance to learn from: take a smaller rho."
+                    "with rho = 1 there is no residual outside the appearance to learn from: use a smaller "
+                    "rho."
                 )
             return
         if isinstance(self.method, Wiberg) and self.method.variant == "printed" and not bidirectional:
             raise ValueError(
-                "with one set of shape unknowns, Wiberg is printed as it is derived: take the method w, or "
+                "with one set of shape unknowns, there is only one form of Wiberg: use the method w, or "
                 "bidirectional composition."
             )
         if not isinstance(self.cost, ProjectOut) or bidirectional:
             return
         if isinstance(self.method, Wiberg):
             raise ValueError(
-                "project-out has one set of unknowns here, for which Wiberg is Gauss-Newton: "
-                "take the method gn."
+                "project-out has one set of unknowns here, so Wiberg is the same as Gauss-Newton: use the "
+                "method gn."
             )
         if isinstance(self.method.strategy, Alternated):
             raise ValueError(
-                "project-out has one set of unknowns here, so there is nothing to alternate between: "
-                "leave out alt, or take bidirectional composition."
+                "project-out has one set of unknowns here, so there is nothing to alternate between: leave "
+                "out alt, or use bidirectional composition."
             )
 
     def __str__(self) -> str:
@@ -99,7 +106,34 @@ class Algorithm:
 
     @staticmethod
     def parse(name: str) -> Algorithm:
-        """The algorithm of a name, or a sentence with the nearest name that there is."""
+        """Return the algorithm that a name stands for.
+
+        Parameters
+        ----------
+        name : str
+            The name of an algorithm, such as `"po-asy-gn"`. `docs/explanation/algorithms.md` explains how names
+            are made.
+
+        Returns
+        -------
+        Algorithm
+            `str(algorithm)` gives the name back, in its shortest form.
+
+        Raises
+        ------
+        ValueError
+            If there is no such algorithm. The message suggests the nearest name.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.Algorithm.parse("ssd-inv-gn-alt").method
+        GaussNewton(strategy=Alternated(sweeps=1, joint=False))
+        >>> pliant.Algorithm.parse("po-inv-ng")
+        Traceback (most recent call last):
+        ValueError: there is no algorithm 'po-inv-ng'. Did you mean 'po-inv-n'? ...
+
+        """
         try:
             return _parse(name)
         except _Unknown:
@@ -115,7 +149,26 @@ class Algorithm:
 class Entry:
     """An algorithm of the paper: its name here and there, who published it, and what others call it.
 
-    `algorithm` is the value that the name stands for.
+    Attributes
+    ----------
+    name : str
+        The name in pliant, such as `"po-inv-gn"`.
+    paper_name : str
+        The name in the paper, such as `"PO_Inv_GN"`.
+    published : str
+        Who published it, and when.
+    also : str
+        Other names for it; empty if there are none.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> entry = pliant.catalogue()[0]
+    >>> entry.name, entry.paper_name
+    ('ssd-for-gn-sch', 'SSD_For_GN_Sch')
+    >>> entry.algorithm.composition
+    Forward()
+
     """
 
     name: str
@@ -125,6 +178,7 @@ class Entry:
 
     @property
     def algorithm(self) -> Algorithm:
+        """The algorithm that the name stands for."""
         return Algorithm.parse(self.name)
 
 
@@ -148,12 +202,12 @@ _KNOWN = {
 
 @cache
 def catalogue() -> tuple[Entry, ...]:
-    """The paper's 31 algorithms: 20 with the sum of squared differences, 11 with project-out.
+    """List the 31 algorithms of the paper: 20 with the sum of squared differences, 11 with project-out.
 
     Returns
     -------
     tuple of Entry
-        Each has the `name` here, the `paper_name`, who `published` it, what it is `also` called, and the
+        Each has its `name` here, its `paper_name`, who `published` it, what it is `also` called, and the
         `algorithm` itself.
 
     Examples
@@ -265,7 +319,7 @@ def _number(text: str) -> float:
 def _whole(text: str) -> int:
     number = _number(text)
     if not number.is_integer():
-        raise ValueError(f"alt:{text}: the number of sweeps is a whole number, as in alt:2.")
+        raise ValueError(f"alt:{text}: the number of sweeps must be a whole number, as in alt:2.")
     return int(number)
 
 

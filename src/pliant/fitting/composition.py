@@ -18,7 +18,7 @@ from pliant.shape import ShapeModel
 
 @dataclass(frozen=True)
 class Forward:
-    """The warp of the image is composed with u (paper, equations 26 and 27).
+    """Compose the warp of the image with the increment u (equations 26 and 27).
 
     Examples
     --------
@@ -31,7 +31,7 @@ class Forward:
 
 @dataclass(frozen=True)
 class Inverse:
-    """The model is warped by u, and the image's warp is composed with its inverse (equations 28 and 29).
+    """Warp the model by u, and compose the warp of the image with the inverse of u (equations 28 and 29).
 
     Examples
     --------
@@ -44,13 +44,18 @@ class Inverse:
 
 @dataclass(frozen=True)
 class Asymmetric:
-    """The image is warped by alpha u, and the model by -(1 - alpha) u (equations 30 to 32).
+    """Warp the image by alpha u, and the model by -(1 - alpha) u (equations 30 to 32).
 
     Parameters
     ----------
-    alpha
-        The image's share, from 0 to 1. Symmetric for 0.5; forward for 1, and inverse (with the sign of u turned)
-        for 0.
+    alpha : float
+        The image's share, from 0 to 1. It is symmetric for 0.5, forward for 1, and inverse (with the sign of u
+        turned) for 0.
+
+    Raises
+    ------
+    ValueError
+        If alpha is not between 0 and 1.
 
     Examples
     --------
@@ -64,12 +69,14 @@ class Asymmetric:
 
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha = {self.alpha!r}: the share of the image's warp lies between 0 and 1.")
+            raise ValueError(
+                f"alpha = {self.alpha!r}: the share of the image's warp must be between 0 and 1."
+            )
 
 
 @dataclass(frozen=True)
 class Bidirectional:
-    """Image and model are warped by unknowns of their own, u = (dp, dq) (equations 33 and 34).
+    """Warp the image and the model by unknowns of their own, u = (dp, dq) (equations 33 and 34).
 
     Examples
     --------
@@ -87,13 +94,13 @@ def shares(composition: Composition) -> Float64:
     """T `(2, k)`: how much of each of the k sets of unknowns goes to dp (row 0) and to dq (row 1)."""
     match composition:
         case Forward():
-            return np.array([[1.0], [0.0]])
+            return np.array([[1.0], [0.0]])  # eq. 26
         case Inverse():
-            return np.array([[0.0], [1.0]])
+            return np.array([[0.0], [1.0]])  # eq. 28
         case Asymmetric(alpha):
-            return np.array([[alpha], [alpha - 1]])
+            return np.array([[alpha], [alpha - 1]])  # eq. 30, 31, 110
         case Bidirectional():
-            return np.eye(2)
+            return np.eye(2)  # eq. 33
 
 
 def update(
@@ -109,7 +116,7 @@ def update(
     dp, dq = np.moveaxis(T @ np.reshape(unknowns, (len(unknowns), T.shape[1], -1)), 1, 0)
     updated = np.asarray(parameters, dtype=np.float64)
     if T[0].any():
-        updated = compose(motion, shape, updated, dp, order=order)
+        updated = compose(motion, shape, updated, dp, order=order)  # eq. 27, 32, 34
     if T[1].any():
-        updated = compose(motion, shape, updated, dq, invert_increment=True, order=order)
+        updated = compose(motion, shape, updated, dq, invert_increment=True, order=order)  # eq. 29, 32, 34
     return updated

@@ -30,9 +30,9 @@ class SSD:
 
     Parameters
     ----------
-    prior
-        On both sets of parameters: "none", "ridge" (the paper's plain one, equation 12) or "map" (the Gaussian one
-        of equation 14).
+    prior : {'none', 'ridge', 'map'}
+        The prior on both sets of parameters: none, the plain ridge of the paper (equation 12), or the Gaussian
+        prior of equation 14.
 
     Examples
     --------
@@ -47,16 +47,21 @@ class SSD:
 
 @dataclass(frozen=True)
 class ProjectOut:
-    """Project-out with weight `rho`: 0 is Matthews and Baker's, 0.5 the Bayesian one (equations 19 to 24).
+    """Project-out with weight `rho`: 0 is that of Matthews and Baker, 0.5 the Bayesian one (equations 19 to 24).
 
     Parameters
     ----------
-    rho
-        From 0 to 1: it weighs the Mahalanobis distance within the appearance subspace, and 1 - rho the distance to
-        it (equation 125).
-    prior
-        On the shape: "none", "ridge" (the paper's plain one, equation 20) or "map" (the Gaussian one of equation
-        24).
+    rho : float
+        From 0 to 1. It weighs the Mahalanobis distance within the appearance subspace, and 1 - rho weighs the
+        distance to the subspace (equation 125).
+    prior : {'none', 'ridge', 'map'}
+        The prior on the shape: none, the plain ridge of the paper (equation 20), or the Gaussian prior of equation
+        24.
+
+    Raises
+    ------
+    ValueError
+        If rho is not between 0 and 1.
 
     Examples
     --------
@@ -71,7 +76,9 @@ class ProjectOut:
 
     def __post_init__(self) -> None:
         if not 0 <= self.rho <= 1:
-            raise ValueError(f"rho = {self.rho!r}: the weight of the project-out cost lies between 0 and 1.")
+            raise ValueError(
+                f"rho = {self.rho!r}: the weight of the project-out cost must be between 0 and 1."
+            )
 
 
 Cost = SSD | ProjectOut
@@ -105,6 +112,7 @@ class Weights:
         within = np.sum(self.appearance * system.needed("basis_residual") ** 2, axis=-1)
         prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
         prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)
+        # eq. 10, 11, 18, 19, 25, 72, 75, 101
         cost = (self.residual * system.residual_residual - within + prior) / 2
         return np.asarray(cost if landmarks is None else cost + landmarks.value(shape_parameters))
 
@@ -117,18 +125,19 @@ def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float
     noise = max(noise, 1e-6 * float(np.max(variances, initial=1e-6)))
     if cost.prior != "none":
         # The similarity has no prior: an object may be anywhere, at any size.
+        # eq. 12, 14, 20, 24
         shape_precision[SIMILARITY:] = 1.0 if cost.prior == "ridge" else 1 / shape_variances
     if isinstance(cost, SSD):
         if cost.prior != "none":
-            appearance_precision[:] = 1.0 if cost.prior == "ridge" else 1 / variances
+            appearance_precision[:] = 1.0 if cost.prior == "ridge" else 1 / variances  # eq. 12, 14
         unit = 1.0 if cost.prior == "map" else noise
-        residual = 1 / noise if cost.prior == "map" else 1.0
+        residual = 1 / noise if cost.prior == "map" else 1.0  # eq. 11, 13, 14
         within = np.zeros(len(variances))
     else:
         # Equation 125, rho A D^-1 A' + (1 - rho)/noise (I - A A'), scaled so that a prior weighs as much
         # against the classic (0) and the Bayesian (0.5) cost as it does in the paper.
         unit = noise if cost.prior == "ridge" else 1.0
         scale = unit / max(cost.rho, 1 - cost.rho)
-        residual = scale * (1 - cost.rho) / noise
-        within = residual - scale * cost.rho / (variances + noise)
+        residual = scale * (1 - cost.rho) / noise  # eq. 22, 23, 125
+        within = residual - scale * cost.rho / (variances + noise)  # eq. 22, 23, 125
     return Weights(residual, within, shape_precision, appearance_precision, isinstance(cost, SSD), unit)

@@ -99,8 +99,8 @@ class Fitter(Lean):
         feature = find_feature(level.features)
         if feature.channels != level.channels:
             raise ValueError(
-                f"the model was trained with {level.channels} channels of the feature '{feature.name}', which has "
-                f"{feature.channels}: make the one known that it was trained with."
+                f"the model was trained with {level.channels} channels of the feature '{feature.name}', but "
+                f"the feature has {feature.channels}: register the feature that the model was trained with."
             )
         sampling = self.settings.sampling
         pixels = None if sampling >= 1 else level.motion.frame.sample(sampling)
@@ -369,7 +369,8 @@ def make_fitter(
     # What is wrong with these should be said before an image is seen.
     if jobs is not None and not isinstance(jobs, int):
         raise ValueError(
-            "jobs are threads here. A cluster fits images to a table on disk: pliant.bulk.fit_images."
+            "jobs must be a number of threads here. To fit images on a cluster, write a table to disk with "
+            "pliant.bulk.fit_images."
         )
     weighs = model.confidence is not None if confidence is None else confidence
     fitter = Fitter(model, (settings or Fitting()).changed(**changes), jobs or cores(), trace, weighs)

@@ -62,12 +62,12 @@ def check_learned(algorithm: Algorithm, levels: Sequence[Level], device: str) ->
         return
     if not any(level.descents is not None for level in levels):
         raise ValueError(
-            f"'{algorithm}' goes by cascaded regression, which this model has not learned: train it with "
-            "cascade=True, or take another algorithm."
+            f"'{algorithm}' uses cascaded regression, but this model has not learned it: train it with "
+            "cascade=True, or use another algorithm."
         )
     if device == "reference" or not isinstance(levels[0].motion, PiecewiseAffine):
         raise ValueError(
-            f"'{algorithm}' is for piecewise affine models on the device cpu: take another algorithm."
+            f"'{algorithm}' only works with piecewise affine models on the device cpu: use another algorithm."
         )
 
 

@@ -83,17 +83,17 @@ def quadratic(
     """
     T, w0 = shares(composition), weights.residual
     # K = (Ji, Ja) V is the derivative of the residual; what follows are its inner products.
-    V = _SIGNS * T
+    V = _SIGNS * T  # eq. 39, 44, 110
     projected = system.projected_residual is not None and not T[0].any()
     if projected:
         # The kernel has applied the metric by itself: nothing is left to take from these.
         gu = V[1, 0] * system.needed("projected_residual")
         Huu = V[1, 0] ** 2 * system.needed("projected_model")
     else:
-        gu = w0 * _along(system, V, "image_residual", "model_residual")
-        Huu = w0 * _between(system, V, V, _SQUARES)
+        gu = w0 * _along(system, V, "image_residual", "model_residual")  # eq. 47, 51, 73, 76
+        Huu = w0 * _between(system, V, V, _SQUARES)  # eq. 47, 51, 133
     if newton is not None:
-        Huu = Huu + newton.share * _curvature(system, T, newton)
+        Huu = Huu + newton.share * _curvature(system, T, newton)  # eq. 70, 88, 91, 99
     if np.any(weights.shape_precision) or landmarks is not None:
         batch, n = shape_parameters.shape
         moved = np.broadcast_to(np.eye(n), (batch, n, n)) if update_jacobian is None else update_jacobian
@@ -107,18 +107,20 @@ def quadratic(
             gu = gu + (turned @ landmarks.gradient(shape_parameters)[:, :, None])[:, :, 0]
             Huu = Huu + turned @ landmarks.hessian @ N
     if weights.solves_appearance:
-        Hcu = -w0 * _along(system, V, "basis_image", "basis_model")
+        Hcu = -w0 * _along(system, V, "basis_image", "basis_model")  # eq. 47, 51, 130
         if newton is not None and newton.variant == "derived" and T[1].any():
             # The small warp of the model moves its basis too (equations 127 and 131).
             JAr = system.needed("basis_curvature")
-            Hcu = Hcu - newton.share * w0 * _beside(t * JAr for t in T[1])
+            Hcu = Hcu - newton.share * w0 * _beside(t * JAr for t in T[1])  # eq. 127, 131
+        # eq. 47, 51, 73, 76
         gc = -w0 * system.needed("basis_residual") + weights.appearance_precision * appearance_parameters
+        # eq. 74, 77, 126, 129
         return Quadratic(gc, gu, w0 + weights.appearance_precision, Hcu, Huu, T.shape[1])
     if not projected:
         AK = _along(system, V, "basis_image", "basis_model")
         weighted = np.swapaxes(AK, -1, -2) * weights.appearance
-        gu = gu - (weighted @ system.needed("basis_residual")[:, :, None])[:, :, 0]
-        Huu = Huu - weighted @ AK
+        gu = gu - (weighted @ system.needed("basis_residual")[:, :, None])[:, :, 0]  # eq. 59, 60
+        Huu = Huu - weighted @ AK  # eq. 59, 60
     batch, k = gu.shape
     return Quadratic(np.zeros((batch, 0)), gu, np.zeros(0), np.zeros((batch, 0, k)), Huu, blocks=T.shape[1])
 
@@ -132,6 +134,7 @@ def _curvature(system: System, T: Float64, newton: Newton) -> Float64:
         # As printed: ∇²t = alpha ∇²i + beta ∇²a, without squares and with a plus (equation 88 and appendix B).
         root = np.sqrt(np.abs(T))
         return _between(system, root, root, _BENDS)
+    # eq. 128, 132, 134
     return _between(system, T, -_SIGNS * T if newton.variant == "turned" else _SIGNS * T, _BENDS)
 
 

@@ -27,7 +27,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LevelTrace(Concise):
-    """Cost `(k + 1,)` and points `(k + 1, v, 2)` in the image at the start and after each iteration of a level."""
+    """What happened at one level of a fit.
+
+    Attributes
+    ----------
+    scale : float
+        The scale of the level; 1 is the finest.
+    costs : ndarray, shape (k + 1,)
+        The cost at the start and after each of k iterations.
+    points : ndarray, shape (k + 1, v, 2)
+        The landmarks in the image at the same moments.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> found = pliant.fit(model, sample, sample.points() + 1)
+    >>> finest = found.trace[-1]
+    >>> finest.costs.shape[0] == finest.points.shape[0]
+    True
+
+    """
 
     scale: float
     costs: Float64
@@ -36,43 +57,53 @@ class LevelTrace(Concise):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FitResult(Concise):
-    """Landmarks `points (v, 2)` in the image, and all else that is known about one fit.
+    """Landmarks `points (v, 2)` in the image, and everything else that is known about one fit.
 
     Attributes
     ----------
-    model, algorithm
-        What was fitted, and the name of the algorithm.
-    start, points
-        Landmarks `(v, 2)` where the fit began, and where it ended, in the image. Where an expert has seen them,
-        they may leave the shapes that the model has: they are the likeliest given the fitted shape and what was
-        seen.
-    status, reason
-        How it ended, and a sentence if it failed.
-    cost
-        That of the finest level at `shape_parameters`, with what an expert adds to it.
-    mismatch
-        What the model cannot explain there over what it sees: 0 if it explains all, about 1 where there is nothing,
-        not a number if the fit was lost at a coarser level.
-    iterations, seconds
-        How many there were at all levels together, and how long they took.
-    shape_parameters, appearance_parameters
-        `(n,)` and `(m,)` at the finest level; the first four of the shape are its similarity.
-    trace
-        Every iteration, a `LevelTrace` for each level, unless it was not asked for.
-    evidence
-        What speaks for the fit, if it was asked for.
-    covariance
-        `(v, 2, 2)`: where the landmarks may be, in square pixels of the image, if the model was calibrated; without
-        that, it is Gauss-Newton's alone, too sure by far.
-    others
-        Fits of further objects in the same image: those with more confidence first, or in the order of their
-        starts if these were given.
-    sightings
-        Where an expert has seen the landmarks at last, and with which precision: of one object, in the image. None
-        without an expert, or where it has seen nothing.
-    mirrored
-        Whether the object faces the other way than the model does. Landmarks are those of the image all the same;
-        the parameters are those of its mirror image.
+    model : Model
+        The model that was fitted.
+    algorithm : str
+        The name of the algorithm.
+    start : ndarray, shape (v, 2)
+        The landmarks where the fit began.
+    points : ndarray, shape (v, 2)
+        The landmarks where the fit ended, as x and y in pixels of the image. If the model has an expert, they may
+        differ from every shape of the model: they are the likeliest points given the fitted shape and what the
+        expert saw.
+    status : Status
+        How the fit ended.
+    reason : str
+        A sentence that says why the fit failed; empty if it did not.
+    cost : float
+        The cost at the finest level for `shape_parameters`, including the expert's term.
+    mismatch : float
+        The part of the image that the model cannot explain: 0 if it explains everything, about 1 where there is no
+        object, and nan if the fit was lost at a coarser level.
+    iterations : int
+        The number of iterations at all levels together.
+    seconds : float
+        How long the fit took.
+    shape_parameters : ndarray, shape (n,)
+        The parameters of the shape at the finest level. The first four are the similarity.
+    appearance_parameters : ndarray, shape (m,)
+        The parameters of the appearance at the finest level.
+    trace : tuple of LevelTrace
+        Every iteration, level by level; empty with `trace=False`.
+    evidence : Evidence or None
+        The measurements that `confidence` is computed from.
+    covariance : ndarray, shape (v, 2, 2), or None
+        How uncertain each landmark is, in square pixels of the image. If the model is not calibrated, this is the
+        covariance of Gauss-Newton alone, which is far too small.
+    others : tuple of FitResult
+        The fits of further objects in the same image: the most confident first, or in the order of the starts if
+        you gave them.
+    mirrored : bool
+        Whether the object faces the other way than the model. The landmarks are those of the image all the same;
+        the parameters are those of the mirror image.
+    sightings : Sightings or None
+        Where the expert saw the landmarks in its last look, in the image. None if there is no expert or it saw
+        nothing.
 
     Examples
     --------
@@ -82,8 +113,8 @@ class FitResult(Concise):
     >>> found = pliant.fit(model, sample, sample.points() + 1)
     >>> found.ok, found.points.shape, found.shape_parameters.shape
     (True, (68, 2), (9,))
-    >>> found.reconstruction(sample).shape
-    (96, 96, 3)
+    >>> len(found.objects), found.hidden is None
+    (1, True)
 
     """
 
@@ -122,20 +153,20 @@ class FitResult(Concise):
 
     @property
     def ok(self) -> bool:
-        """Whether the fit ended as fits should: it converged, or used all of its iterations."""
+        """Whether the fit ended well: it converged, or it used all of its iterations."""
         return self.status.ok
 
     @property
     def objects(self) -> tuple[FitResult, ...]:
-        """All fits to the image, each of an object of its own: this one and the others."""
+        """All fits to the image, one for each object: this one and the others."""
         return (self, *self.others)
 
     @property
     def hidden(self) -> NDArray[np.bool_] | None:
-        """Which landmarks `(v,)` an expert does not see: behind something, for instance.
+        """Which landmarks `(v,)` the expert does not see, for instance because something covers them.
 
-        Their points are what the model makes of the others. None if nobody can tell: without an expert, or if the
-        model was not calibrated.
+        The model infers their points from the other landmarks. None if nothing can tell: the model has no expert,
+        or it is not calibrated.
         """
         known = self.model.confidence
         if self.sightings is None or known is None or known.usual_deviations is None:
@@ -143,10 +174,27 @@ class FitResult(Concise):
         return np.asarray(hidden(self.sightings, shape_size(self.points)[None], known.usual_deviations)[0])
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
-        """The probability that the error is below `bound`, a share of the object's size.
+        """Return the probability that the error of the fit is below a bound.
 
-        It is zero for a fit that was lost or failed, and not a number if the model was not calibrated
-        (`pliant.calibrate`) or the fit was made without evidence.
+        Parameters
+        ----------
+        bound : float
+            The error, as a share of the object's size.
+
+        Returns
+        -------
+        float
+            0 for a fit that was lost or failed; nan if the model is not calibrated (see `pliant.calibrate`) or the
+            fit collected no evidence.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> sample = pliant.load_dataset("photographs/")[0]
+        >>> pliant.fit(model, sample, sample.points() + 1).confidence()  # this model is not calibrated
+        nan
+
         """
         if self.status.lost or self.status is Status.FAILED:
             return 0.0
@@ -155,16 +203,50 @@ class FitResult(Concise):
         return self.model.confidence.probability(self.evidence, bound)
 
     def reconstruction(self, image: ImageSource) -> Float32:
-        """The image with the model's idea of the object drawn over it at the landmarks, as in `Model.reconstruct`.
+        """Return the image with the model's version of the object drawn over it, as `Model.reconstruct` does.
 
-        `image` is the one that was fitted: a file, a sample, or an array `(h, w)` or `(h, w, 3)`.
+        Parameters
+        ----------
+        image : str, Path, Sample or array, shape (h, w) or (h, w, 3)
+            The image that was fitted.
+
+        Returns
+        -------
+        ndarray, shape (h, w, c)
+            Black is 0 and white is 1; there are as many channels as the model has.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> sample = pliant.load_dataset("photographs/")[0]
+        >>> pliant.fit(model, sample, sample.points() + 1).reconstruction(sample).shape
+        (96, 96, 3)
+
         """
         return self.model.reconstruct(read(image), self.points)
 
     def plot(self, image: ImageSource) -> Figure:
-        """A figure of the start, the fit, the reconstruction, and the cost at every iteration.
+        """Draw the start, the fit, the reconstruction, and the cost at every iteration.
 
-        `image` is the one that was fitted: a file, a sample, or an array `(h, w)` or `(h, w, 3)`.
+        Parameters
+        ----------
+        image : str, Path, Sample or array, shape (h, w) or (h, w, 3)
+            The image that was fitted.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+            The same figure as `pliant.plots.plot_fit` draws.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> sample = pliant.load_dataset("photographs/")[0]
+        >>> figure = pliant.fit(model, sample, sample.points() + 1).plot(sample)
+        >>> figure.savefig("fit.png")
+
         """
         from pliant.plots.fits import plot_fit
 

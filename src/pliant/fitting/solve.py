@@ -38,7 +38,7 @@ def increments(
     if not isinstance(method, Newton) or method.share == 0:
         return solve(method, quadratic(system, *at, landmarks=landmarks))
     linearised = quadratic(system, *at, landmarks=landmarks) if method.variant == "safe" else None
-    return solve(method, quadratic(system, *at, method, landmarks), linearised)
+    return solve(method, quadratic(system, *at, method, landmarks), linearised)  # eq. 71
 
 
 def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = None) -> tuple[Float64, Float64]:
@@ -48,6 +48,7 @@ def solve(method: Method, model: Quadratic, gauss_newton: Quadratic | None = Non
     """
     if isinstance(method, Wiberg):
         # Neither form lets dc follow the step: the next iteration has it right.
+        # eq. 112, 116, 118
         return -model.gc / model.Hcc, _printed(model) if method.variant == "printed" else _schur(model)[1]
     if isinstance(method, CascadedRegression):
         return _schur(model)
@@ -68,13 +69,14 @@ def _schur(model: Quadratic) -> tuple[Float64, Float64]:
     """Equations 48, 49, 52 and 53, and Newton's 80 and 82: c eliminated, u solved, c found from it."""
     reduced, right = _without_appearance(model)
     solver: Callable[[Float64, Float64], Float64] = least_norm_of_two if model.blocks == 2 else least_norm
-    u = -solver(reduced, right)
+    u = -solver(reduced, right)  # eq. 48, 52, 59, 60, 80, 82, 88, 89, 116
     return _given(model, u), u
 
 
 def _without_appearance(model: Quadratic) -> tuple[Float64, Float64]:
     """The Hessian `(B, k, k)` and gradient `(B, k)` of u once dc is the best for it (equations 84 and 85)."""
     scaled = np.swapaxes(model.Hcu, -1, -2) / model.Hcc
+    # eq. 48, 52, 84, 85, 115
     return model.Huu - scaled @ model.Hcu, model.gu - (scaled @ model.gc[:, :, None])[:, :, 0]
 
 
@@ -84,15 +86,16 @@ def _printed(model: Quadratic) -> Float64:
     n = right.shape[-1] // 2
     values, vectors = _eigh(reduced[:, :n, :n])
     inverse = (vectors * _reciprocals(values, _SINGULAR)[:, None, :]) @ np.swapaxes(vectors, -1, -2)
-    dp = -(inverse @ right[:, :n, None])[:, :, 0]
+    dp = -(inverse @ right[:, :n, None])[:, :, 0]  # eq. 119, 124
     corner = reduced[:, n:, :n]
-    complement = reduced[:, n:, n:] - corner @ inverse @ np.swapaxes(corner, -1, -2)
-    dq = -least_norm(complement, right[:, n:] + (corner @ dp[:, :, None])[:, :, 0])
+    complement = reduced[:, n:, n:] - corner @ inverse @ np.swapaxes(corner, -1, -2)  # eq. 56, 122
+    dq = -least_norm(complement, right[:, n:] + (corner @ dp[:, :, None])[:, :, 0])  # eq. 55, 123, 124
     return np.concatenate([dp, dq], axis=-1)
 
 
 def _given(model: Quadratic, u: Float64) -> Float64:
     """The best dc for a given u."""
+    # eq. 49, 53, 57, 80, 82, 83
     return np.asarray(-(model.gc + (model.Hcu @ u[:, :, None])[:, :, 0]) / model.Hcc)
 
 
@@ -101,7 +104,7 @@ def _dense(model: Quadratic) -> tuple[Float64, Float64]:
     m = len(model.Hcc)
     diagonal = np.broadcast_to(np.diag(model.Hcc), (len(model.gu), m, m))
     hessian = _two_by_two(diagonal, model.Hcu, model.Huu)
-    step = -least_norm(hessian, np.concatenate([model.gc, model.gu], axis=-1))
+    step = -least_norm(hessian, np.concatenate([model.gc, model.gu], axis=-1))  # eq. 46, 79
     return step[:, :m], step[:, m:]
 
 
@@ -118,12 +121,13 @@ def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Fl
         least_norm_of_two if size > k // model.blocks else least_norm
     )
     for _ in range(sweeps):
-        dc = _given(model, u)
+        dc = _given(model, u)  # eq. 62, 65, 67, 92, 94, 96
         for part in parts:
             others = np.einsum("bkl,bl->bk", model.Huu[:, part], u)
             others -= np.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
+            # eq. 61, 64
             right = model.gu[:, part] + others + np.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
-            u[:, part] = -solver(model.Huu[:, part, part], right)
+            u[:, part] = -solver(model.Huu[:, part, part], right)  # eq. 62, 65, 67, 69, 92, 94, 96, 98
     return dc, u
 
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Status(StrEnum):
-    """How a fit ended: a text, and whether that was well.
+    """How a fit ended. It is a string, and it knows whether the fit ended well.
 
     Examples
     --------
@@ -35,10 +35,10 @@ class Status(StrEnum):
 
     @property
     def ok(self) -> bool:
-        """Whether the fit ended as fits should: it converged, or used all of its iterations."""
+        """Whether the fit ended well: it converged, or it used all of its iterations."""
         return self in (Status.CONVERGED, Status.ITERATIONS)
 
     @property
     def lost(self) -> bool:
-        """Whether the fit left the image or the numbers: there is nothing to go on from."""
+        """Whether the fit left the image or became infinite, so that nothing can continue from it."""
         return self in (Status.OUTSIDE, Status.DIVERGED)

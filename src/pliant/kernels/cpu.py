@@ -68,7 +68,7 @@ class CpuKernel:
         """Appearance coordinates `(B, m)` that explain the images best: A'(i - abar)."""
         nothing = np.zeros((len(images), len(self.subspace.variances)))
         needs = Needs(image=False, model=False, appearance=False)
-        return self.system(images, shapes, nothing, needs).needed("basis_residual")
+        return self.system(images, shapes, nothing, needs).needed("basis_residual")  # eq. 16
 
     def threaded(self, jobs: int) -> CpuKernel:
         return replace(self, jobs=jobs)
@@ -105,18 +105,18 @@ class CpuKernel:
         modelled = self._room_for_appearance(batch, needs)
         AG, Ae = self._pass(seen, c, modelled)
         # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
-        Ar = Ae - c
+        Ar = Ae - c  # eq. 36, 41
         ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
         found = {"residual_residual": ee - np.sum((Ae + Ar) * c, axis=1), "basis_residual": Ar}
         if needs.image:
-            found["basis_image"] = Ai = np.swapaxes(AG, 1, 2) @ S
+            found["basis_image"] = Ai = np.swapaxes(AG, 1, 2) @ S  # eq. 39, 44
             found["image_image"] = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
             ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
             found["image_residual"] = ie - _transposed_times(Ai, c)
         if needs.model:
             appearance = [mesh.gathered(values) for values in modelled] if mesh.everywhere else []
             slopes = self._model_slopes(c, appearance, needs)
-            found["basis_model"] = Aa = self._basis_model(c, needs)
+            found["basis_model"] = Aa = self._basis_model(c, needs)  # eq. 39, 44
             ae = np.stack([mesh.moments(slopes[b], seen[b], last) for b in everyone])
             found["model_residual"] = ae - _transposed_times(Aa, c)
             found["model_model"] = np.broadcast_to(self.mean_mean, (batch, *self.mean_mean.shape))
@@ -337,9 +337,7 @@ def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:
 def _made(part: NDArray[Scalar] | None) -> NDArray[Scalar]:
     """A part of a kernel, or a sentence if the kernel was made without it."""
     if part is None:
-        raise ValueError(
-            "this kernel was made for less than it is asked for: make it with all needs it will meet."
-        )
+        raise ValueError("this kernel was asked for more than it was made for: make it with all its needs.")
     return part
 
 

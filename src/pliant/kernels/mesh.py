@@ -65,7 +65,7 @@ class Mesh:
         corners = np.asarray(shape, dtype=np.float64)
         if image.shape[2] != self.level.channels or not image.size or corners.shape != (self.corners // 2, 2):
             raise ValueError(
-                f"an image {image.shape} with a shape {corners.shape} is not what this level is made for."
+                f"an image of {image.shape} with a shape of {corners.shape} does not match this level."
             )
         if len(self.offsets):
             return np.asarray(mesh_loops.shift(image, corners, self.vertices, self.offsets, self.channels))

@@ -40,7 +40,7 @@ class ProjectedKernel:
         return replace(
             system,
             projected_model=np.broadcast_to(self.projected_model, (len(images), *self.projected_model.shape)),
-            projected_residual=self.w0 * moments,
+            projected_residual=self.w0 * moments,  # eq. 59
         )
 
     def appearance(self, images: Sequence[Float32], shapes: Floats) -> Float64:
@@ -54,7 +54,7 @@ def projected_kernel(kernel: CpuKernel, w0: float, w: Float64) -> ProjectedKerne
     """The kernel for the metric w0 I - A diag(w) A', `w (m,)`; w0 is not zero."""
     mesh, basis_mean = kernel.mesh, kernel.basis_mean
     if basis_mean is None:
-        raise ValueError("this kernel was made without slopes of the model, which are what is projected.")
+        raise ValueError("this kernel was made without slopes of the model, but it projects these.")
     weights = np.moveaxis(mesh.layout.weights, 1, 0)
     basis = mesh.level.shape.basis.reshape(-1, 2, mesh.level.shape.parameters)
     corners = np.repeat(mesh.layout.corners, np.diff(mesh.layout.starts), axis=0)

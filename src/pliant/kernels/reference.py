@@ -44,7 +44,7 @@ class ReferenceKernel:
         seen = np.array(warped) - self.subspace.mean
         if self.robust:
             seen = np.array([self._weighted(e, None)[0] for e in seen])
-        return np.asarray(seen @ self._basis.T)
+        return np.asarray(seen @ self._basis.T)  # eq. 16
 
     def threaded(self, jobs: int) -> ReferenceKernel:
         """Itself: NumPy's products have threads of their own."""
@@ -54,7 +54,7 @@ class ReferenceKernel:
         frame, chosen = self.level.motion.frame, self._chosen
         i = self._warped(image, shape)
         a = self._modelled(coordinates)
-        r = (i - a)[chosen].ravel()
+        r = (i - a)[chosen].ravel()  # eq. 36, 41, 102
         root: Floats = np.ones((len(chosen), 1), dtype=self.dtype)
         if self.robust:
             known = coordinates if needs.appearance else None
@@ -62,8 +62,8 @@ class ReferenceKernel:
             r = e - coordinates @ self._basis
         slopes_i = frame.gradient(i) if needs.image else None
         slopes_a = frame.gradient(a) if needs.model else None
-        Ji = None if slopes_i is None else along_warp(root * slopes_i[:, chosen], self._W)
-        Ja = None if slopes_a is None else along_warp(slopes_a[:, chosen], self._W)
+        Ji = None if slopes_i is None else along_warp(root * slopes_i[:, chosen], self._W)  # eq. 39, 44
+        Ja = None if slopes_a is None else along_warp(slopes_a[:, chosen], self._W)  # eq. 39, 44
         system = inner_products(r, self._basis, Ji, Ja)
         if needs.curvature is None:
             return system

@@ -87,9 +87,7 @@ class System(Concise):
         """What is called `name`, or a sentence if the kernel was not asked for it."""
         values: Float64 | None = getattr(self, name)
         if values is None:
-            raise ValueError(
-                f"the kernel was not asked for {name}: whoever looks at it must have it in its Needs."
-            )
+            raise ValueError(f"the kernel was not asked for {name}: add it to Needs.")
         return values
 
 

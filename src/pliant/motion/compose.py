@@ -29,10 +29,39 @@ def compose(
     invert_increment: bool = False,
     order: Order = "exact",
 ) -> Float64:
-    """Parameters of W(W(x; increment); parameters), or of W(x; parameters) after the increment's inverse.
+    """Return the parameters of one warp after another.
 
-    Both are `(..., 4 + n)`. The frame's vertices must be the shape model's mean, so that zero
-    parameters are the identity.
+    The outcome is W(W(x; increment); parameters), or W(x; parameters) after the inverse of the increment. The
+    frame's vertices must be the mean of the shape model, so that zero parameters are the identity.
+
+    Parameters
+    ----------
+    motion : PiecewiseAffine, ThinPlateSpline or Patches
+        How pixels move with the vertices.
+    shape : ShapeModel
+        The shape model with n modes that the parameters belong to.
+    parameters : array, shape (..., 4 + n)
+        The parameters of the outer warp.
+    increment : array, shape (..., 4 + n)
+        The parameters of the inner, small warp.
+    invert_increment : bool
+        Compose with the inverse of the increment.
+    order : {'exact', 'first-order'}
+        `'exact'` evaluates the warps at the vertices; `'first-order'` adds or subtracts the parameters.
+
+    Returns
+    -------
+    ndarray, shape (..., 4 + n)
+        The parameters of the composition.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> level = pliant.load("faces.pliant").levels[-1]
+    >>> p, zero = np.full(level.shape.parameters, 0.5), np.zeros(level.shape.parameters)
+    >>> np.allclose(pliant.motion.compose(level.motion, level.shape, p, zero), p)
+    True
+
     """
     if order == "first-order":
         return np.asarray(
@@ -44,14 +73,64 @@ def compose(
 
 
 def invert(motion: Motion, shape: ShapeModel, parameters: Floats, order: Order = "exact") -> Float64:
-    """Parameters `(..., 4 + n)` of the small warp that undoes the warp with these parameters."""
+    """Return the parameters of the small warp that undoes another.
+
+    Parameters
+    ----------
+    motion : PiecewiseAffine, ThinPlateSpline or Patches
+        How pixels move with the vertices.
+    shape : ShapeModel
+        The shape model with n modes that the parameters belong to.
+    parameters : array, shape (..., 4 + n)
+        The parameters of the warp to undo.
+    order : {'exact', 'first-order'}
+        `'exact'` evaluates the warp at the vertices; `'first-order'` negates the parameters.
+
+    Returns
+    -------
+    ndarray, shape (..., 4 + n)
+        The parameters of the inverse.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> level = pliant.load("faces.pliant").levels[-1]
+    >>> shift = np.array([0, 0, 3.0, 0, *np.zeros(level.shape.modes)])
+    >>> np.allclose(pliant.motion.invert(level.motion, level.shape, shift), -shift)
+    True
+
+    """
     if order == "first-order":
         return -np.asarray(parameters, dtype=np.float64)
     return shape.project(motion.onto_vertices(shape.instance(parameters)))
 
 
 def jacobian(motion: Motion, shape: ShapeModel) -> Float64:
-    """dW/dp at every pixel of the frame: `(f, 2, 4 + n)`. The warp is affine in p: it is the same everywhere."""
+    """Return the derivative dW/dp at every pixel of the frame.
+
+    The warp is affine in p, so the derivative is the same for all p.
+
+    Parameters
+    ----------
+    motion : PiecewiseAffine, ThinPlateSpline or Patches
+        How the f pixels move with the vertices.
+    shape : ShapeModel
+        The shape model with n modes.
+
+    Returns
+    -------
+    ndarray, shape (f, 2, 4 + n)
+        The derivatives of x and y by each parameter.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> level = pliant.load("faces.pliant").levels[-1]
+    >>> slopes = pliant.motion.jacobian(level.motion, level.shape)
+    >>> slopes.shape == (len(level.motion.frame.pixels), 2, level.shape.parameters)
+    True
+
+    """
     basis = shape.basis.reshape(shape.landmarks, 2, -1)
     fixed = motion.positions(np.zeros((shape.landmarks, 2)))
     moved = motion.positions(np.moveaxis(basis, -1, 0)) - fixed

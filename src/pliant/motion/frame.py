@@ -20,10 +20,33 @@ MARGIN = 2.0
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frame(Concise):
-    """`vertices (v, 2)`, `triangles (t, 3)`, `pixels (f, 2)` as (x, y), `first_pixel (t + 1,)`.
+    """The pixels inside the mean shape, triangle by triangle.
 
-    Pixels `first_pixel[k]` to `first_pixel[k + 1]` lie in triangle k. They are part of the value, not
-    recomputed, because a pixel centre on an edge may fall to either side on another machine.
+    Attributes
+    ----------
+    vertices : ndarray, shape (v, 2)
+        The mean shape, as x and y.
+    triangles : ndarray of int, shape (t, 3)
+        The numbers of each triangle's corners.
+    pixels : ndarray of int, shape (f, 2)
+        The pixels, as x and y. They are stored, because a pixel centre on an edge may fall to either side on
+        another machine.
+    first_pixel : ndarray of int, shape (t + 1,)
+        Pixels `first_pixel[k]` to `first_pixel[k + 1]` lie in triangle k.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+    >>> frame = pliant.motion.build_frame(square, pliant.motion.delaunay(square))
+    >>> frame.shape, frame.reach, frame.pixels.shape, frame.mask.sum().item()
+    ((9, 9), 0, (25, 2), 25)
+    >>> frame.triangle_of_pixel.shape, frame.index.shape
+    ((25,), (9, 9))
+    >>> neighbours, weights = frame.stencil
+    >>> neighbours.shape, weights.shape
+    ((2, 2, 25), (2, 25))
+
     """
 
     vertices: Float64
@@ -33,38 +56,38 @@ class Frame(Concise):
 
     @property
     def reach(self) -> int:
-        """How far pixels may lie from the mean shape, in pixels."""
+        """How far pixels may lie outside the mean shape, in pixels."""
         return 0
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Height and width of the rectangle that holds all pixels and vertices."""
+        """Height and width `(h, w)` of the rectangle that holds all pixels and vertices."""
         width, height = np.ceil(self.vertices.max(axis=0) + MARGIN + self.reach).astype(int) + 1
         return int(height), int(width)
 
     @cached_property
     def triangle_of_pixel(self) -> Int32:
-        """`(f,)`"""
+        """The number of the triangle that each pixel lies in, `(f,)`."""
         return readonly(np.repeat(np.arange(len(self.triangles), dtype=np.int32), np.diff(self.first_pixel)))
 
     @cached_property
     def index(self) -> Int32:
-        """Row of each pixel `(h, w)`, and -1 outside the mask."""
+        """The row of each pixel in `pixels`, `(h, w)`; -1 outside the mean shape."""
         rows = np.full(self.shape, -1, dtype=np.int32)
         rows[self.pixels[:, 1], self.pixels[:, 0]] = np.arange(len(self.pixels), dtype=np.int32)
         return readonly(rows)
 
     @cached_property
     def mask(self) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-        """`(h, w)`"""
+        """Which pixels of the rectangle lie in the mean shape, `(h, w)`."""
         return readonly(self.index >= 0)
 
     @cached_property
     def stencil(self) -> tuple[Int32, Float32]:
         """Finite differences that never leave the pixels: `neighbours (2, 2, f)` and `weights (2, f)`.
 
-        Along axis x (0) and y (1), d/dx value = weights * (value[neighbours 1] - value[neighbours 0]):
-        central where there are both neighbours, one-sided where there is one, zero where there is none.
+        Along axis x (0) and y (1), the derivative is weights * (value[neighbours 1] - value[neighbours 0]):
+        central if a pixel has both neighbours, one-sided if it has one, and zero if it has none.
         """
         own = np.arange(len(self.pixels), dtype=np.int32)
         neighbours = np.empty((2, 2, len(own)), dtype=np.int32)
@@ -78,14 +101,54 @@ class Frame(Concise):
         return readonly(neighbours), readonly(weights)
 
     def beside(self, axis: int) -> tuple[Int32, Int32]:
-        """Rows of the pixels before and after every pixel `(f,)` along x (0) or y (1); -1 where there is none."""
+        """Return the neighbours of every pixel along one axis.
+
+        Parameters
+        ----------
+        axis : int
+            0 for x, 1 for y.
+
+        Returns
+        -------
+        before, after : ndarray of int, shape (f,)
+            The rows of the neighbours in `pixels`; -1 where there is none.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> frame = pliant.load("faces.pliant").levels[-1].motion.frame
+        >>> before, after = frame.beside(0)
+        >>> before.shape == after.shape == (len(frame.pixels),)
+        True
+
+        """
         padded = np.pad(self.index, 1, constant_values=-1)
         x, y = self.pixels.T + 1
         dx, dy = (1, 0) if axis == 0 else (0, 1)
         return padded[y - dy, x - dx], padded[y + dy, x + dx]
 
     def gradient(self, values: Floats) -> Floats:
-        """Derivatives `(..., 2, f, c)` by x and y of values `(..., f, c)` on the pixels of the frame."""
+        """Return the derivatives by x and y of values on the pixels.
+
+        Parameters
+        ----------
+        values : array, shape (..., f, c)
+            c values for each pixel.
+
+        Returns
+        -------
+        array, shape (..., 2, f, c)
+            Their derivatives by x and by y.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> frame = pliant.load("faces.pliant").levels[-1].motion.frame
+        >>> slopes = frame.gradient(frame.pixels[:, :1].astype(float))  # the values are x
+        >>> slopes.shape == (2, len(frame.pixels), 1), np.median(slopes[0]).item()
+        (True, 1.0)
+
+        """
         neighbours, weights = self.stencil
         differences = [
             weights[axis][:, None]
@@ -95,7 +158,28 @@ class Frame(Concise):
         return np.stack(differences, axis=-3)
 
     def gradient_adjoint(self, slopes: Floats) -> Floats:
-        """The transpose of `gradient`: from `(..., 2, f, c)` to `(..., f, c)`."""
+        """Apply the transpose of `gradient`.
+
+        Parameters
+        ----------
+        slopes : array, shape (..., 2, f, c)
+            A value for each derivative.
+
+        Returns
+        -------
+        array, shape (..., f, c)
+            A value for each pixel.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> frame = pliant.load("faces.pliant").levels[-1].motion.frame
+        >>> values, slopes = np.random.default_rng(0).normal(size=(2, 2, len(frame.pixels), 1))
+        >>> left, right = frame.gradient(values[0]) * slopes, values[0] * frame.gradient_adjoint(slopes)
+        >>> np.isclose(left.sum(), right.sum()).item()
+        True
+
+        """
         neighbours, weights = self.stencil
         by_pixel = np.moveaxis(slopes, -2, 0)
         out = np.zeros((by_pixel.shape[0], *by_pixel.shape[1:-2], by_pixel.shape[-1]), dtype=slopes.dtype)
@@ -107,10 +191,33 @@ class Frame(Concise):
         return np.moveaxis(out, 0, -2)
 
     def sample(self, fraction: float) -> Int32:
-        """Rows of a share of the pixels, spread evenly, ordered like the pixels; smaller shares are nested.
+        """Choose a share of the pixels, spread evenly.
 
-        The rank of a pixel is its value in a rank-1 lattice whose two steps come from the plastic number
-        (Roberts's R2 sequence): every threshold of it is as even as a plane lattice can be.
+        A smaller share is a subset of a larger one. The rank of a pixel is its value in a rank-1 lattice whose two
+        steps come from the plastic number (Roberts's R2 sequence), which is as even as a plane lattice can be.
+
+        Parameters
+        ----------
+        fraction : float
+            The share of the pixels, above 0 and at most 1.
+
+        Returns
+        -------
+        ndarray of int, shape (k,)
+            Rows of `pixels`, in rising order.
+
+        Raises
+        ------
+        ValueError
+            If the share is not between 0 and 1.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> frame = pliant.load("faces.pliant").levels[-1].motion.frame
+        >>> len(frame.sample(0.5)) == round(0.5 * len(frame.pixels))
+        True
+
         """
         if not 0 < fraction <= 1:
             raise ValueError(f"sampling must be a share of the pixels between 0 and 1, not {fraction!r}.")
@@ -120,14 +227,57 @@ class Frame(Concise):
         return readonly(np.sort(np.argsort(rank, kind="stable")[:count]).astype(np.int32))
 
     def image(self, values: Floats, outside: float = np.nan) -> Floats:
-        """Values `(f, c)` laid out as a picture `(h, w, c)`."""
+        """Lay out values on the pixels as a picture.
+
+        Parameters
+        ----------
+        values : array, shape (f, c)
+            c values for each pixel.
+        outside : float
+            The value outside of the mean shape.
+
+        Returns
+        -------
+        array, shape (h, w, c)
+            The picture.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> frame = pliant.load("faces.pliant").levels[-1].motion.frame
+        >>> picture = frame.image(np.ones((len(frame.pixels), 1)), outside=0.0)
+        >>> picture.shape == (*frame.shape, 1), picture.sum() == len(frame.pixels)
+        (True, np.True_)
+
+        """
         picture = np.full((*self.shape, values.shape[-1]), outside, dtype=values.dtype)
         picture[self.pixels[:, 1], self.pixels[:, 0]] = values
         return picture
 
 
 def build_frame(vertices: Floats, triangles: Int32) -> Frame:
-    """The frame whose vertices `(v, 2)` have positive coordinates, with every pixel in one triangle."""
+    """Build the frame of a mean shape, with every pixel in one triangle.
+
+    Parameters
+    ----------
+    vertices : array, shape (v, 2)
+        The mean shape. All coordinates must be positive.
+    triangles : array of int, shape (t, 3)
+        The mesh, such as `delaunay` returns.
+
+    Returns
+    -------
+    Frame
+        The frame.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> triangle = np.array([[2.0, 2.0], [8.0, 2.0], [2.0, 8.0]])
+    >>> pliant.motion.build_frame(triangle, np.array([[0, 1, 2]], dtype=np.int32)).pixels.shape
+    (28, 2)
+
+    """
     width, height = np.ceil(vertices.max(axis=0) + MARGIN).astype(int) + 1
     owner = rasterise(vertices, triangles, (int(height), int(width)))
     y, x = np.nonzero(owner >= 0)

@@ -21,7 +21,31 @@ MOTIONS: dict[str, type[Frame]] = {
 
 
 def build_motion(name: str, vertices: Floats, triangles: Int32) -> Motion:
-    """The motion of a mean shape `(v, 2)` that is `margin_around` away from both axes, with its mesh `(t, 3)`."""
+    """Build a motion model by its name.
+
+    Parameters
+    ----------
+    name : str
+        One of `MOTIONS`: `"piecewise-affine"`, `"thin-plate-spline"` or `"patches"`.
+    vertices : array, shape (v, 2)
+        The mean shape, with a margin to both axes: two pixels, and for patches also what a patch reaches.
+    triangles : array of int, shape (t, 3)
+        The mesh, such as `delaunay` returns.
+
+    Returns
+    -------
+    PiecewiseAffine, ThinPlateSpline or Patches
+        The motion model with its frame.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+    >>> motion = pliant.motion.build_motion("thin-plate-spline", square, pliant.motion.delaunay(square))
+    >>> motion.matrix().shape
+    (25, 4)
+
+    """
     build = build_patches if name == Patches.name else build_frame
     return motion_of(name, build(vertices, triangles))
 

@@ -14,53 +14,149 @@ from pliant.motion.frame import Frame, barycentric_maps
 
 @dataclass(frozen=True)
 class PiecewiseAffine(Lean):
-    """The warp W(x; p) = B s(p) with three non-zeros in each row of B: barycentric weights."""
+    """Triangles that move with their three corners.
+
+    The warp is W(x; p) = B s(p) with three non-zeros in each row of B, the barycentric weights.
+
+    Parameters
+    ----------
+    frame : Frame
+        The t triangles with f pixels.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+    >>> motion = pliant.motion.build_motion("piecewise-affine", square, pliant.motion.delaunay(square))
+    >>> motion.corners.shape, motion.vertices.shape, motion.weights.shape
+    ((2, 3), (25, 3), (25, 3))
+
+    """
 
     frame: Frame
     name: ClassVar[str] = "piecewise-affine"
 
     @property
     def corners(self) -> Int32:
-        """The vertices `(t, 3)` that move each run of pixels in the frame."""
+        """The vertices that move the pixels of each triangle, `(t, 3)`."""
         return self.frame.triangles
 
     @cached_property
     def vertices(self) -> Int32:
-        """Columns `(f, 3)` of the non-zeros in each row of B."""
+        """The columns of the non-zeros in each row of B, `(f, 3)`."""
         return readonly(self.frame.triangles[self.frame.triangle_of_pixel])
 
     @cached_property
     def weights(self) -> Float64:
-        """The non-zeros `(f, 3)` of B."""
+        """The non-zeros of B, `(f, 3)`."""
         maps = self._barycentric[self.frame.triangle_of_pixel]
         homogeneous = np.concatenate([self.frame.pixels, np.ones((len(self.frame.pixels), 1))], axis=1)
         return readonly(np.einsum("fkd,fd->fk", maps, homogeneous))
 
     def positions(self, shape: Floats) -> Float64:
-        """Where the pixels of the frame go `(..., f, 2)` when its vertices go to `shape (..., v, 2)`."""
+        """Return where the pixels of the frame go.
+
+        Parameters
+        ----------
+        shape : array, shape (..., v, 2)
+            Where the vertices go.
+
+        Returns
+        -------
+        ndarray, shape (..., f, 2)
+            Where the pixels go, as x and y.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("piecewise-affine", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.positions(3 * square), 3 * motion.frame.pixels)
+        True
+
+        """
         out = self.weights[:, :1] * shape[..., self.vertices[:, 0], :]
         for corner in (1, 2):
             out += self.weights[:, corner, None] * shape[..., self.vertices[:, corner], :]
         return np.asarray(out, dtype=np.float64)
 
     def matrix(self) -> Float64:
-        """B as a dense matrix `(f, v)`."""
+        """Return B as a dense matrix.
+
+        Returns
+        -------
+        ndarray, shape (f, v)
+            How far each pixel moves with each vertex; rows sum to 1.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("piecewise-affine", square, pliant.motion.delaunay(square))
+        >>> motion.matrix().shape, np.allclose(motion.matrix().sum(axis=1), 1)
+        ((25, 4), True)
+
+        """
         dense = np.zeros((len(self.weights), len(self.frame.vertices)))
         np.put_along_axis(dense, self.vertices, self.weights, axis=1)
         return dense
 
     def at_vertices(self, displaced: Floats, shape: Floats) -> Float64:
-        """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`."""
+        """Return where a warp takes displaced vertices.
+
+        A vertex that leaves its triangles follows the average of the maps of all triangles that meet there
+        (Matthews and Baker 2004, section 4.1.2).
+
+        Parameters
+        ----------
+        displaced : array, shape (..., v, 2)
+            A point of the frame for each vertex.
+        shape : array, shape (..., v, 2)
+            Where the warp takes the vertices.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2)
+            Where the warp takes the displaced vertices.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("piecewise-affine", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.at_vertices(square + 1, square + 2), square + 3)
+        True
+
+        """
         along_x, along_y, constant = self._vertex_maps(shape)
         return np.asarray(
             along_x * displaced[..., :1] + along_y * displaced[..., 1:] + constant, dtype=np.float64
         )
 
     def onto_vertices(self, shape: Floats) -> Float64:
-        """Points `(..., v, 2)` that the warp to `shape (..., v, 2)` takes onto the vertices.
+        """Return the points that a warp takes onto the vertices.
 
-        Where triangles have folded over, the map at a vertex may have no inverse: there, Matthews and Baker's
-        first-order answer stands, the vertex less its displacement.
+        Where triangles have folded over, the map at a vertex may have no inverse. There, the result is the
+        first-order answer of Matthews and Baker: the vertex less its displacement.
+
+        Parameters
+        ----------
+        shape : array, shape (..., v, 2)
+            Where the warp takes the vertices.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2)
+            Points of the frame.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("piecewise-affine", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.onto_vertices(2 * square), square / 2)
+        True
+
         """
         along_x, along_y, constant = self._vertex_maps(shape)
         away = self.frame.vertices - constant

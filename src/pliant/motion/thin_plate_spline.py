@@ -14,33 +14,127 @@ from pliant.motion.frame import Frame
 
 @dataclass(frozen=True)
 class ThinPlateSpline(Lean):
-    """The warp W(x; p) = B s(p) with full rows of B: a spline is linear in the points it interpolates."""
+    """The smoothest map that takes each vertex of the frame to its target.
+
+    The warp is W(x; p) = B s(p) with full rows of B, because a spline is linear in the points that it
+    interpolates.
+
+    Parameters
+    ----------
+    frame : Frame
+        The v vertices with f pixels.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+    >>> motion = pliant.motion.build_motion("thin-plate-spline", square, pliant.motion.delaunay(square))
+    >>> motion.weights.shape
+    (25, 4)
+
+    """
 
     frame: Frame
     name: ClassVar[str] = "thin-plate-spline"
 
     @cached_property
     def weights(self) -> Float64:
-        """B `(f, v)`."""
+        """The matrix B, `(f, v)`."""
         return readonly(self._rows(self.frame.pixels.astype(np.float64)))
 
     def positions(self, shape: Floats) -> Float64:
-        """Where the pixels of the frame go `(..., f, 2)` when its vertices go to `shape (..., v, 2)`."""
+        """Return where the pixels of the frame go.
+
+        Parameters
+        ----------
+        shape : array, shape (..., v, 2)
+            Where the vertices go.
+
+        Returns
+        -------
+        ndarray, shape (..., f, 2)
+            Where the pixels go, as x and y.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("thin-plate-spline", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.positions(3 * square), 3 * motion.frame.pixels)
+        True
+
+        """
         return np.asarray(self.weights @ shape, dtype=np.float64)
 
     def matrix(self) -> Float64:
-        """B as a dense matrix `(f, v)`."""
+        """Return B as a dense matrix.
+
+        Returns
+        -------
+        ndarray, shape (f, v)
+            How far each pixel moves with each vertex; rows sum to 1.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("thin-plate-spline", square, pliant.motion.delaunay(square))
+        >>> motion.matrix().shape, np.allclose(motion.matrix().sum(axis=1), 1)
+        ((25, 4), True)
+
+        """
         return self.weights
 
     def at_vertices(self, displaced: Floats, shape: Floats) -> Float64:
-        """Where the warp to `shape (..., v, 2)` takes the vertices once they are `displaced (..., v, 2)`."""
+        """Return where a warp takes displaced vertices.
+
+        Parameters
+        ----------
+        displaced : array, shape (..., v, 2)
+            A point of the frame for each vertex.
+        shape : array, shape (..., v, 2)
+            Where the warp takes the vertices.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2)
+            Where the warp takes the displaced vertices.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("thin-plate-spline", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.at_vertices(square + 1, square + 2), square + 3)
+        True
+
+        """
         return np.asarray(self._rows(displaced) @ shape, dtype=np.float64)
 
     def onto_vertices(self, shape: Floats) -> Float64:
-        """Points `(..., v, 2)` that the warp to `shape (..., v, 2)` takes onto the vertices.
+        """Return the points that a warp takes onto the vertices.
 
-        Iterates y <- y - (W(y) - vertex) from Matthews and Baker's first-order answer, the vertex less its
-        displacement, for as long as that brings W(y) nearer: a contraction for every warp near the identity.
+        It iterates y <- y - (W(y) - vertex) from the first-order answer of Matthews and Baker, the vertex less its
+        displacement, as long as W(y) comes nearer. Near the identity this is a contraction.
+
+        Parameters
+        ----------
+        shape : array, shape (..., v, 2)
+            Where the warp takes the vertices.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2)
+            Points of the frame.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("thin-plate-spline", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.onto_vertices(square + 2), square - 2)
+        True
+
         """
         vertices = self.frame.vertices
         points = 2 * vertices - shape

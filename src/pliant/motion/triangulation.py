@@ -13,21 +13,44 @@ _FLAT = 1e-5
 
 
 def delaunay(points: Floats) -> Int32:
-    """Delaunay triangles `(t, 3)` of points `(v, 2)`, without slivers on the hull."""
+    """Triangulate points after Delaunay, without slivers on the hull.
+
+    Parameters
+    ----------
+    points : array, shape (v, 2)
+        The points.
+
+    Returns
+    -------
+    ndarray of int, shape (t, 3)
+        The numbers of each triangle's corners. All triangles turn the same way.
+
+    Raises
+    ------
+    ValueError
+        If the points lie on one line, or some coincide.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> pliant.motion.delaunay(np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 3.0]])).shape
+    (2, 3)
+
+    """
     from scipy.spatial import Delaunay, QhullError
 
     try:
         triangles = Delaunay(np.asarray(points, dtype=np.float64)).simplices
     except QhullError:
         raise ValueError(
-            "the landmarks of the mean shape lie on one line: there is nothing to triangulate."
+            "the landmarks of the mean shape are on one line: they cannot be triangulated."
         ) from None
     triangles = triangles[~flat_triangles(points, triangles)]
     unused = _unused(points, triangles)
     if unused:
         raise ValueError(
-            f"in the mean shape, landmarks {_listed(unused)} coincide with others, so that no triangle "
-            "reaches them: leave them out, or give triangles of your own (triangles=...)."
+            f"in the mean shape, landmarks {_listed(unused)} coincide with others, so they belong to no "
+            "triangle: leave them out, or give your own triangles (triangles=...)."
         )
     return _oriented(points, triangles)
 
@@ -40,17 +63,17 @@ def checked_triangles(points: Floats, triangles: Sequence[Sequence[int]] | Int32
     last = len(points) - 1
     for number in np.flatnonzero((array.min(axis=1) < 0) | (array.max(axis=1) > last)):
         names = _listed(array[number])
-        raise ValueError(f"triangle {number} names landmarks {names}, but they are numbered 0 to {last}.")
+        raise ValueError(
+            f"triangle {number} has landmarks {names}, but landmarks are numbered from 0 to {last}."
+        )
     for number in np.flatnonzero(flat_triangles(points, array)):
         names = _listed(array[number])
         raise ValueError(
-            f"triangle {number} is degenerate: landmarks {names} lie on one line in the mean shape."
+            f"triangle {number} is degenerate: landmarks {names} are on one line in the mean shape."
         )
     unused = _unused(points, array)
     if unused:
-        raise ValueError(
-            f"landmarks {_listed(unused)} belong to no triangle: each must move some of the object."
-        )
+        raise ValueError(f"landmarks {_listed(unused)} belong to no triangle: each landmark must be in one.")
     return _oriented(points, array)
 
 

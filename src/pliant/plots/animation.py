@@ -29,31 +29,42 @@ def write_animation(
     seconds: float = 0.12,
     style: Style = STYLE,
 ) -> None:
-    """Write the way from the start to the fit as a moving GIF (or WebP, by the name of the file).
+    """Write the way from the start to the fit as a moving GIF or WebP; the name of the file decides.
 
-    The part of the image around the landmarks is shown.
+    The animation shows the part of the image around the landmarks.
 
     Parameters
     ----------
-    target
-        A file to write, or one that is open for writing, which gets a GIF.
-    result
+    target : Path, str or binary file
+        The file to write. A file that is open for writing gets a GIF.
+    result : FitResult
         A fit with a trace.
-    image
-        What was fitted, `(h, w)` or `(h, w, 3)`.
-    longest
-        Pixels along the longer side.
-    seconds
-        How long an iteration is shown; the first and the last stay a second more.
-    style
+    image : array, shape (h, w) or (h, w, 3)
+        The image that was fitted.
+    longest : int
+        The number of pixels along the longer side.
+    seconds : float
+        How long each iteration is shown. The first and the last stay a second longer.
+    style : Style
         Colours and sizes.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> found = pliant.fit(model, sample, sample.points() + 2, iterations=3)
+    >>> pliant.plots.write_animation("fit.gif", found, sample.image(), longest=96)
+    >>> Path("fit.gif").read_bytes()[:4]
+    b'GIF8'
 
     """
     kind = "GIF"
     if isinstance(target, (str, Path)):
         suffix = Path(target).suffix.lower()
         if suffix not in _FORMATS:
-            raise ValueError(f"{target}: an animation is a .gif or a .webp file.")
+            raise ValueError(f"{target}: an animation must be a .gif or a .webp file.")
         kind = _FORMATS[suffix]
     steps = iterations_of(result)
     left, top, right, bottom = object_box(image, steps[0][1], steps[-1][1])

@@ -33,42 +33,48 @@ def plot_courses(
     title: str = "",
     style: Style = STYLE,
 ) -> Figure:
-    """A value of each label against the iterations.
+    """Draw a value of each label against the iterations.
 
     Parameters
     ----------
-    courses
-        The value at the iterations 0 to k, `(k + 1,)`, by label; one that is not finite breaks the line.
-    y
-        What the value is called.
-    limit
-        The axis goes from 0 to here; without one, to a little above the largest value that a curve begins with, so
-        that a fit that is lost leaves the plot and the others can be seen.
-    changes
+    courses : mapping of str to array, shape (k + 1,)
+        The value at the iterations 0 to k, by label. A value that is not finite breaks the line.
+    y : str
+        The name of the value.
+    limit : float or None
+        The axis goes from 0 to here. By default it goes a little above the largest value that a curve begins with:
+        a fit that is lost leaves the plot, and the others remain visible.
+    changes : sequence of int
         Iterations at which a new level begins.
-    title
-        What stands above.
-    style
+    title : str
+        The title.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> courses = {"po-asy-gn": np.array([0.10, 0.05, 0.02]), "po-inv-gn": np.array([0.10, 0.07, 0.04])}
+    >>> figure = pliant.plots.plot_courses(courses, y="mean error")
 
     """
     curves = {label: _floats(values) for label, values in courses.items()}
     if not curves:
-        raise ValueError("there are no courses to draw: give at least one label.")
+        raise ValueError("there are no curves to draw: give at least one label.")
     for label, curve in curves.items():
         if curve.ndim != 1 or not curve.size:
             raise ValueError(
-                f"{label}: a course has one value for each iteration, (k + 1,), not {curve.shape}."
+                f"{label}: a curve needs one value for each iteration, (k + 1,), not {curve.shape}."
             )
     last = max(len(curve) for curve in curves.values()) - 1
     wrong = [change for change in changes if not 0 <= change <= last]
     if wrong:
-        raise ValueError(f"a level cannot begin at iteration {wrong[0]}: the courses go from 0 to {last}.")
+        raise ValueError(f"a level cannot start at iteration {wrong[0]}: the curves go from 0 to {last}.")
     if limit is None:
         limit = 1.05 * max([curve[0] for curve in curves.values() if 0 < curve[0] < np.inf], default=1.0)
 
@@ -104,29 +110,35 @@ def plot_shares(
     intervals: Mapping[str, Floats] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """Shares of fits below each bound against the values of a setting, an axis for each label.
+    """Draw shares of fits below each bound against the values of a setting, one plot for each label.
 
-    An open marker is about the largest share of each line.
+    An open marker shows the largest share of each line.
 
     Parameters
     ----------
-    values
-        Those of the setting.
-    shares
-        `(values, bounds)` from 0 to 1, by label.
-    bounds
-        Errors below which fits are counted, a line each.
-    x
-        What the setting is called.
-    intervals
-        `(values, bounds, 2)`, by label, drawn as bands.
-    style
+    values : sequence of float, length k
+        The values of the setting.
+    shares : mapping of str to array, shape (k, b)
+        The shares below each of b bounds, from 0 to 1, by label.
+    bounds : sequence of float, length b
+        The errors below which fits are counted. Each has a line.
+    x : str
+        The name of the setting.
+    intervals : mapping of str to array, shape (k, b, 2), or None
+        The ends of the intervals of the shares, drawn as bands, by label.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> shares = {"po-asy-gn": np.array([[0.5, 0.8], [0.6, 0.9], [0.4, 0.7]])}
+    >>> figure = pliant.plots.plot_shares([0.0, 0.5, 1.0], shares, bounds=[0.02, 0.03], x="alpha")
 
     """
     if not shares or not len(values) or not len(bounds):
@@ -136,7 +148,7 @@ def plot_shares(
     bands = {label: _shares(label, some, (*shape, 2)) for label, some in (intervals or {}).items()}
     if bands and bands.keys() != lines.keys():
         raise ValueError(
-            "shares and intervals have different labels: give intervals for all labels or for none."
+            "shares and intervals have different labels: give intervals for all labels, or for none."
         )
 
     setting = _floats(values)
@@ -192,23 +204,33 @@ def plot_grids(
     column_title: str,
     style: Style = STYLE,
 ) -> Figure:
-    """Shares of fits for two settings, as colours and as per cent, a grid for each label.
+    """Draw shares of fits for two settings, as colours and as per cent, one grid for each label.
 
     Parameters
     ----------
-    grids
-        `(rows, columns)` from 0 to 1, by label; nan is blank.
-    rows, columns
-        What the values of the two settings are called.
-    row_title, column_title
-        What the settings are called.
-    style
+    grids : mapping of str to array, shape (r, c)
+        Shares from 0 to 1, by label. A cell with nan is blank.
+    rows : sequence of str, length r
+        The names of the values of the first setting.
+    columns : sequence of str, length c
+        The names of the values of the second setting.
+    row_title, column_title : str
+        The names of the settings.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> figure = pliant.plots.plot_grids(
+    ...     {"po-asy-gn": np.array([[0.5, 0.6], [0.7, np.nan]])},
+    ...     rows=["5 %", "10 %"], columns=["8", "16"], row_title="noise", column_title="iterations",
+    ... )
 
     """
     if not grids or not len(rows) or not len(columns):
@@ -260,10 +282,11 @@ def _shares(label: str, values: Floats, shape: tuple[int, ...]) -> Float64:
     """Shares of one label, checked; nan is allowed."""
     shares = _floats(values)
     if shares.shape != shape:
-        raise ValueError(f"{label}: its shares are {shares.shape} where {shape} are needed.")
+        raise ValueError(f"{label}: its shares have the shape {shares.shape}, but {shape} is needed.")
     if (shares < 0).any() or (shares > 1).any():
         raise ValueError(
-            f"{label}: shares lie between 0 and 1; these go from {np.nanmin(shares):g} to {np.nanmax(shares):g}."
+            f"{label}: shares must be between 0 and 1, but these go from {np.nanmin(shares):g} to "
+            f"{np.nanmax(shares):g}."
         )
     return shares
 

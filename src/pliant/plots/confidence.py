@@ -15,32 +15,39 @@ _NORMAL_95 = 1.96
 
 
 def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, style: Style = STYLE) -> Figure:
-    """How often something happened where it was given a probability, in bins of equal width.
+    """Draw how often an event happened against the probability that it was given, in bins of equal width.
 
-    Bars are 95 % intervals (Wilson's) of the share; below is how many there are in each bin. The title has the
-    mean squared error (Brier's score) and the mean distance from the diagonal.
+    Bars are 95 % intervals (Wilson's) of the share. The lower plot counts the events in each bin. The title gives
+    the mean squared error (Brier's score) and the mean distance from the diagonal.
 
     Parameters
     ----------
-    probabilities
-        From 0 to 1, `(k,)`.
-    happened
-        Whether it did, `(k,)`.
-    bins
-        How many there are.
-    style
+    probabilities : array, shape (k,)
+        From 0 to 1.
+    happened : array of bool, shape (k,)
+        Whether each event happened.
+    bins : int
+        The number of bins.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> probabilities = np.linspace(0, 1, 50)
+    >>> happened = np.random.default_rng(0).random(50) < probabilities
+    >>> figure = pliant.plots.plot_reliability(probabilities, happened, bins=5)
 
     """
     chance, truth = _pairs(probabilities, happened)
     if chance.min() < 0 or chance.max() > 1:
         raise ValueError(
-            f"probabilities lie between 0 and 1; these go from {chance.min():g} to {chance.max():g}."
+            f"probabilities must be between 0 and 1, but these go from {chance.min():g} to {chance.max():g}."
         )
     which = np.minimum((chance * bins).astype(int), bins - 1)
     counts = np.bincount(which, minlength=bins).astype(np.float64)
@@ -67,8 +74,8 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
     dress(
         above,
         style,
-        title=f"{len(chance)} in all: Brier score {brier:.3f}, calibration error {distance:.3f}",
-        y="share that happened",
+        title=f"{len(chance)} in total: Brier score {brier:.3f}, calibration error {distance:.3f}",
+        y="observed share",
     )
     above.set(xlim=(0, 1), ylim=(0, 1.02))
     edges = np.arange(bins) / bins
@@ -89,21 +96,27 @@ def plot_reliability(probabilities: Floats, happened: Floats, bins: int = 10, st
 
 
 def plot_roc(scores: Floats | Mapping[str, Floats], happened: Floats, style: Style = STYLE) -> Figure:
-    """Share of what happened that a threshold finds, against the share of the rest that it takes along.
+    """Draw the share of events that a threshold finds against the share of other cases that it finds too.
 
     Parameters
     ----------
-    scores
-        `(k,)`: higher ones should mean that it happened. Several scores of the same events may be given by name.
-    happened
-        Whether it did, `(k,)`.
-    style
+    scores : array, shape (k,), or mapping of str to array, shape (k,)
+        Higher scores should mean that the event happened. Give several scores of the same events by name.
+    happened : array of bool, shape (k,)
+        Whether each event happened.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> scores = np.linspace(0, 1, 50)
+    >>> figure = pliant.plots.plot_roc({"confidence": scores}, scores > 0.4)
 
     """
     named = scores if isinstance(scores, Mapping) else {"": scores}
@@ -120,7 +133,7 @@ def plot_roc(scores: Floats | Mapping[str, Floats], happened: Floats, style: Sty
             markevery=0.12,
             **style.curve(number),
         )
-    dress(axis, style, x="share of the others taken along", y="share found")
+    dress(axis, style, x="false positive rate", y="true positive rate")
     axis.set(xlim=(-0.01, 1), ylim=(0, 1.01))
     axis.set_aspect("equal")
     axis.legend(loc="lower right", fontsize=style.font, handlelength=3.5)
@@ -132,7 +145,8 @@ def _pairs(scores: Floats, happened: Floats) -> tuple[Float64, Float64]:
     values, truth = np.asarray(scores, dtype=np.float64), np.asarray(happened, dtype=np.float64)
     if values.shape != truth.shape or values.ndim != 1 or not len(values):
         raise ValueError(
-            f"there are scores {values.shape} and outcomes {truth.shape}: give one of each, (k,)."
+            f"there are scores of shape {values.shape} and outcomes of shape {truth.shape}: give one outcome "
+            "for each score, (k,)."
         )
     if not np.isfinite(values).all() or not np.isin(truth, (0, 1)).all():
         raise ValueError("scores must be finite, and outcomes 0 or 1 (false or true).")
@@ -142,7 +156,7 @@ def _pairs(scores: Floats, happened: Floats) -> tuple[Float64, Float64]:
 def _roc(scores: Float64, happened: Float64) -> tuple[Float64, Float64]:
     """Shares taken along wrongly and rightly, one for every threshold: equal scores fall together."""
     if happened.all() or not happened.any():
-        raise ValueError("an ROC curve needs both: some that happened and some that did not.")
+        raise ValueError("an ROC curve needs both outcomes: some true and some false.")
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.flatnonzero(np.diff(scores[order])), len(order) - 1)
     right = np.cumsum(happened[order])[last] / happened.sum()

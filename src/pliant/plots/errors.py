@@ -26,29 +26,28 @@ _BESIDE = 6
 
 
 def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: Style = STYLE) -> Figure:
-    """Share of fits below each error, a curve for each label; the best area first.
+    """Draw the share of fits below each error, one curve for each label, the largest area first.
 
-    The area below the curve is a share of the whole; a fit has failed if its error is beyond the limit or not
+    The area below a curve is a share of the whole. A fit has failed if its error is beyond the limit or not
     finite.
 
     Parameters
     ----------
-    errors
-        Errors over the size `(k,)`, by label.
-    limit
-        The largest error that is drawn; without one, a round number that nine in ten fits of the best label stay
-        below.
-    style
+    errors : mapping of str to array, shape (k,)
+        Errors over the size of the object, by label.
+    limit : float or None
+        The largest error to draw. By default a round number that nine in ten fits of the best label stay below.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
 
     Examples
     --------
-    >>> import pliant
+    >>> import numpy as np, pliant
     >>> figure = pliant.plots.plot_ced({"po-asy-gn": np.array([0.01, 0.02, 0.02, 0.05])}, limit=0.1)
     >>> figure.savefig("errors.png")
 
@@ -96,7 +95,27 @@ def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: St
 
 
 def ced_area(errors: Floats, limit: float) -> float:
-    """Area below the cumulative curve of errors `(k,)` from 0 to `limit`, as a share of the whole."""
+    """Return the area below the cumulative curve of errors, as a share of the whole.
+
+    Parameters
+    ----------
+    errors : array, shape (k,)
+        Errors over the size of the object.
+    limit : float
+        The largest error that the curve shows.
+
+    Returns
+    -------
+    float
+        1 if all errors are 0, and 0 if none is below the limit.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> round(pliant.plots.ced_area(np.array([0.0, 0.05, 0.2]), limit=0.1), 6)
+    0.5
+
+    """
     errors = np.where(np.isnan(errors), np.inf, errors)
     return float(np.mean(np.clip(1 - errors / limit, 0, 1)))
 
@@ -104,32 +123,39 @@ def ced_area(errors: Floats, limit: float) -> float:
 def plot_landmark_errors(
     mean: Floats, errors: Floats, worst: int = 10, style: Style = STYLE, *, names: Sequence[str] = ()
 ) -> Figure:
-    """Where fits are off, on the mean shape.
+    """Draw the mean error of each landmark on the mean shape.
 
-    A circle's radius is the mean error of its landmark, enlarged by a round factor that the title gives. The worst
-    landmarks are listed beside it, with the span of the middle half of their errors.
+    The radius of a circle is the mean error of its landmark, enlarged by a round factor that the title gives. The
+    worst landmarks are listed beside it, with the span of the middle half of their errors.
 
     Parameters
     ----------
-    mean
-        The mean shape, `(v, 2)`.
-    errors
-        Errors over the size of k fits, `(k, v)`.
-    worst
+    mean : array, shape (v, 2)
+        The mean shape.
+    errors : array, shape (k, v)
+        Errors of k fits over the size of the object.
+    worst : int
         How many landmarks to list.
-    style
+    style : Style
         Colours and sizes.
-    names
-        Those of the v landmarks; they are numbered from 0 if not given.
+    names : sequence of str, length v
+        The names of the landmarks. By default they are numbered from 0.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> mean = np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 4.0], [0.0, 4.0]])
+    >>> errors = np.array([[0.01, 0.02, 0.01, 0.05], [0.02, 0.02, 0.01, 0.04]])
+    >>> figure = pliant.plots.plot_landmark_errors(mean, errors, worst=2)
 
     """
     if errors.ndim != 2 or errors.shape[1] != len(mean):
-        raise ValueError(f"{len(mean)} landmarks need errors (k, {len(mean)}), not {errors.shape}.")
+        raise ValueError(f"{len(mean)} landmarks need errors of shape (k, {len(mean)}), not {errors.shape}.")
     labels = [_shortened(name, 16) for name in names] or [str(number) for number in range(len(mean))]
     measured = _measured(errors, worst)
     factor = _enlargement(float(np.nanmax(measured.means)), len(mean))
@@ -256,32 +282,45 @@ def plot_best_median_worst(
     names: Sequence[str] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """A contact sheet of the fits with the smallest, the middle and the largest errors.
+    """Draw a contact sheet of the fits with the smallest, the middle and the largest errors.
 
-    Only the images that are drawn are read.
+    It reads only the images that it draws.
 
     Parameters
     ----------
-    images
-        Files, samples, or arrays `(h, w)` or `(h, w, 3)`.
-    points
-        What was found in each, `(v, 2)`.
-    truths
-        What should have been found, `(v, 2)` each; it is drawn as well.
-    errors
-        Those of the fits; without them, they are computed from the truths. One that is not finite counts as the
-        largest.
-    count
+    images : sequence of str, Path, Sample or array, shape (h, w) or (h, w, 3)
+        The images that were fitted.
+    points : sequence of array, shape (v, 2)
+        The landmarks that were found in each image.
+    truths : sequence of array, shape (v, 2), or None
+        The true landmarks, which are drawn too.
+    errors : sequence of float or None
+        The errors of the fits; by default they are computed from the truths. An error that is not finite counts as
+        the largest.
+    count : int
         How many fits in each of the three rows.
-    names
-        Those of the images, to be written above them.
-    style
+    names : sequence of str or None
+        The names of the images, written above them.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Raises
+    ------
+    ValueError
+        If neither truths nor errors are given.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")[:3]
+    >>> truths = [face.points() for face in faces]
+    >>> found = [truth + shift for shift, truth in enumerate(truths)]
+    >>> figure = pliant.plots.plot_best_median_worst(faces, found, truths, count=1)
 
     """
     if errors is None and truths is None:

@@ -26,32 +26,41 @@ def plot_starts(
     truths: Sequence[Floats] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """Starts of every image, a row for each and a column for each label, such as an amount of noise.
+    """Draw the starts of every image: a row for each image, a column for each label, such as an amount of noise.
 
     All pictures of a row show the same part of the image.
 
     Parameters
     ----------
-    images
-        Files, samples, or arrays `(h, w)` or `(h, w, 3)`.
-    starts
-        A start `(v, 2)` for each image, by label.
-    truths
-        Landmarks `(v, 2)` of each image, drawn as well.
-    style
+    images : sequence of str, Path, Sample or array, shape (h, w) or (h, w, 3)
+        The images.
+    starts : mapping of str to sequence of array, shape (v, 2)
+        A start for each image, by label.
+    truths : sequence of array, shape (v, 2), or None
+        The landmarks of each image, which are drawn too.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> starts = {"near": [sample.points() + 1], "far": [sample.points() + 8]}
+    >>> figure = pliant.plots.plot_starts([sample], starts, [sample.points()])
+    >>> len(figure.axes)
+    2
 
     """
     if not starts or not len(images):
         raise ValueError("there are no starts to draw: give at least one image and one label.")
     for label, some in starts.items():
         if len(some) != len(images):
-            raise ValueError(f"{label}: there are {len(some)} starts and {len(images)} images.")
+            raise ValueError(f"{label}: there are {len(some)} starts but {len(images)} images.")
     figure, axes = sheet(
         len(images), len(starts), style.cell * len(starts), style.cell * len(images) + 0.4, style
     )
@@ -71,21 +80,29 @@ def plot_starts(
 
 
 def plot_sampling(frame: Frame, chosen: Mapping[str, Int32 | None], style: Style = STYLE) -> Figure:
-    """The pixels of a reference frame that are looked at.
+    """Draw the pixels of a reference frame that a fit looks at.
 
     Parameters
     ----------
-    frame
-        The reference frame, such as `model.levels[-1].motion.frame`.
-    chosen
-        Numbers of pixels `(k,)`, by label; None is all.
-    style
+    frame : Frame
+        The reference frame with f pixels, such as `model.levels[-1].motion.frame`.
+    chosen : mapping of str to array of int, shape (k,), or None
+        The numbers of the pixels, by label; None is all of them.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> frame = pliant.load("faces.pliant").levels[-1].motion.frame
+    >>> figure = pliant.plots.plot_sampling(frame, {"all": None, "a quarter": frame.sample(0.25)})
+    >>> len(figure.axes)
+    2
 
     """
     if not chosen:
@@ -114,36 +131,43 @@ def plot_exemplars(
     columns: int = _WIDEST,
     style: Style = STYLE,
 ) -> Figure:
-    """Fits of each label, such as an algorithm, on their images; below each other for the same image.
+    """Draw the fits of each label, such as an algorithm, on their images; fits of one image are in one column.
 
-    The part of the image about the truth, or else about the fits, is drawn.
+    The figure shows the part of the image around the truth, or around the fits if there is no truth.
 
     Parameters
     ----------
-    images
-        Files, samples, or arrays `(h, w)` or `(h, w, 3)`.
-    points
-        What was found in each image, `(v, 2)`, by label.
-    truths
-        Landmarks `(v, 2)` of each image, drawn as well.
-    titles
-        What stands above each picture, by label.
-    columns
-        Most images in a row.
-    style
+    images : sequence of str, Path, Sample or array, shape (h, w) or (h, w, 3)
+        The images.
+    points : mapping of str to sequence of array, shape (v, 2)
+        The landmarks that were found in each image, by label.
+    truths : sequence of array, shape (v, 2), or None
+        The true landmarks of each image, which are drawn too.
+    titles : mapping of str to sequence of str, or None
+        A title for each picture, by label.
+    columns : int
+        The largest number of images in a row.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> points = {"one": [sample.points() + 1], "another": [sample.points() - 1]}
+    >>> figure = pliant.plots.plot_exemplars([sample], points, [sample.points()])
 
     """
     if not points or not len(images):
         raise ValueError("there are no fits to draw: give at least one image and one label.")
     for label, some in points.items():
         if len(some) != len(images):
-            raise ValueError(f"{label}: there are {len(some)} fits and {len(images)} images.")
+            raise ValueError(f"{label}: there are {len(some)} fits but {len(images)} images.")
     columns = min(columns, len(images))
     bands = -(-len(images) // columns)
     rows = bands * len(points)

@@ -21,24 +21,32 @@ if TYPE_CHECKING:
 
 
 def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
-    """The image with the start and the fit, the model's version of it, and the cost at every iteration.
+    """Draw the start and the fit, the model's version of the image, and the cost at every iteration.
 
-    The part of the image around the landmarks is drawn. The cost is there if the fit has a trace: that of each
-    level, as a share of the cost at which the level began.
+    The figure shows the part of the image around the landmarks. If the fit has a trace, the cost of each level is
+    drawn as a share of the cost at which the level began.
 
     Parameters
     ----------
-    result
-        What `pliant.fit` found.
-    image
-        What was fitted, `(h, w)` or `(h, w, 3)`.
-    style
+    result : FitResult
+        A fit.
+    image : array, shape (h, w) or (h, w, 3)
+        The image that was fitted.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> found = pliant.fit(model, sample, sample.points() + 1, iterations=3)
+    >>> figure = pliant.plots.plot_fit(found, sample.image())
 
     """
     fitted = not result.reason
@@ -69,21 +77,29 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
 
 
 def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style = STYLE) -> Figure:
-    """Images in two rows: above with the starts, below with the fits.
+    """Draw images in two rows: with the starts above, and with the fits below.
 
     Parameters
     ----------
-    fits
-        What `pliant.fit` found, a result for each image.
-    images
-        What was fitted, each `(h, w)` or `(h, w, 3)`.
-    style
+    fits : sequence of FitResult
+        A fit of each image.
+    images : sequence of array, shape (h, w) or (h, w, 3)
+        The images that were fitted.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> found = pliant.fit(model, sample, sample.points() + 1, iterations=3)
+    >>> figure = pliant.plots.plot_fits([found], [sample.image()])
 
     """
     figure, axes = sheet(2, len(fits), style.cell * len(fits), 2.06 * style.cell, style)
@@ -96,23 +112,33 @@ def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style =
 
 
 def plot_iterations(result: FitResult, image: Image, frames: int = 6, style: Style = STYLE) -> Figure:
-    """The way from the start to the fit as a strip of images, more of them where it moves most.
+    """Draw the way from the start to the fit as a strip of images, with more images where it moves most.
 
     Parameters
     ----------
-    result
+    result : FitResult
         A fit with a trace.
-    image
-        What was fitted, `(h, w)` or `(h, w, 3)`.
-    frames
-        Most images in the strip.
-    style
+    image : array, shape (h, w) or (h, w, 3)
+        The image that was fitted.
+    frames : int
+        The largest number of images in the strip.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> found = pliant.fit(model, sample, sample.points() + 1, iterations=3)
+    >>> figure = pliant.plots.plot_iterations(found, sample.image(), frames=3)
+    >>> len(figure.axes)
+    3
 
     """
     steps = iterations_of(result)
@@ -156,24 +182,34 @@ def plot_convergence(
     truths: Sequence[Floats] | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """Means over the fits of each algorithm at every iteration: the cost, and the error if truths are known.
+    """Draw the mean cost, and the mean error if the truth is known, at every iteration of each label.
 
-    The cost is a share of that at which the level began. Levels stand one after another, each as long as the
-    longest fit; a fit that ended earlier keeps its last value.
+    The cost is a share of the cost at which the level began. Levels follow each other, each as long as its longest
+    fit; a fit that ended earlier keeps its last value.
 
     Parameters
     ----------
-    fits
-        Fits with a trace, by label.
-    truths
-        Landmarks `(v, 2)` of each fit's image, the same for all labels.
-    style
+    fits : mapping of str to sequence of FitResult
+        Fits with a trace, by label, such as the name of an algorithm.
+    truths : sequence of array, shape (v, 2), or None
+        The true landmarks of each image, the same for all labels.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model = pliant.load("faces.pliant")
+    >>> sample = pliant.load_dataset("photographs/")[0]
+    >>> truth = sample.points()
+    >>> names = ["po-asy-gn", "po-inv-gn"]
+    >>> fits = {name: [pliant.fit(model, sample, truth + 1, algorithm=name, iterations=3)] for name in names}
+    >>> figure = pliant.plots.plot_convergence(fits, [truth])
 
     """
     traced = {label: [fit for fit in some if fit.trace] for label, some in fits.items()}
@@ -181,7 +217,7 @@ def plot_convergence(
         raise ValueError("convergence needs fits with a trace for every label: fit with trace=True.")
     for label, all_of_it in fits.items():
         if truths is not None and len(all_of_it) != len(truths):
-            raise ValueError(f"{label}: there are {len(all_of_it)} fits and {len(truths)} truths.")
+            raise ValueError(f"{label}: there are {len(all_of_it)} fits but {len(truths)} truths.")
     levels = [level.scale for level in next(iter(traced.values()))[0].trace]
     lengths = [
         max(len(fit.trace[k].costs) for some in traced.values() for fit in some if len(fit.trace) > k)

@@ -27,29 +27,35 @@ def plot_intervals(
     limit: float | None = None,
     style: Style = STYLE,
 ) -> Figure:
-    """A value with its 95 % interval for each label, from the top down.
+    """Draw a value with its 95 % interval for each label, from the top down.
 
     Parameters
     ----------
-    values
-        The value and the ends of its interval, (value, low, high), by label.
-    x
-        What the value is called.
-    reference
-        Other values of some labels, drawn as diamonds; those of labels that are not drawn are left out.
-    reference_name
-        What these are called.
-    groups
-        Labels that belong together; there is a space between groups.
-    limit
-        What lies beyond it or is not finite is an arrow at the edge, with the number beside it.
-    style
+    values : mapping of str to (float, float, float)
+        The value and the two ends of its interval, (value, low, high), by label.
+    x : str
+        The name of the value.
+    reference : mapping of str to float, or None
+        Other values of some labels, drawn as diamonds. Labels that are not in `values` are left out.
+    reference_name : str
+        The name of these values.
+    groups : sequence of sequence of str, or None
+        Labels that belong together. There is a space between groups.
+    limit : float or None
+        A value that is beyond the limit or not finite is drawn as an arrow at the edge, with the number beside it.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> values = {"po-asy-gn": (0.82, 0.78, 0.86), "po-inv-gn": (0.74, 0.69, 0.78)}
+    >>> figure = pliant.plots.plot_intervals(values, x="share below 0.03", reference={"po-inv-gn": 0.7})
 
     """
     groups = groups or [list(values)]
@@ -95,7 +101,9 @@ def _labels_of(
     labels = [label for group in groups for label in group]
     if sorted(labels) != sorted(values):
         odd = set(labels) ^ set(values) or {label for label in labels if labels.count(label) > 1}
-        raise ValueError(f"every label must be in one group, and these are not: {', '.join(sorted(odd))}.")
+        raise ValueError(
+            f"every label must be in exactly one group, but these are not: {', '.join(sorted(odd))}."
+        )
     return labels
 
 
@@ -122,7 +130,7 @@ def _draw_measured(axis: Axes, heights: Float64, table: Float64, limit: float, s
         markerfacecolor=colour,
         markeredgecolor=colour,
         markersize=large,
-        label="measured, with its 95 % interval",
+        label="measured, with 95 % interval",
     )
 
 

@@ -21,21 +21,28 @@ if TYPE_CHECKING:
 
 
 def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STYLE) -> Figure:
-    """A contact sheet of images with their landmarks.
+    """Draw a contact sheet of images with their landmarks.
 
     Parameters
     ----------
-    samples
+    samples : sequence of Sample
         A data set, or some of its samples.
-    columns
-        Most images in a row.
-    style
+    columns : int
+        The largest number of images in a row.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> figure = pliant.plots.plot_samples(pliant.load_dataset("photographs/")[:4], columns=2)
+    >>> len(figure.axes)
+    4
 
     """
     if not samples:
@@ -54,25 +61,32 @@ def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STY
 def plot_suspects(
     dataset: Dataset, suspects: Sequence[Suspect], most: int = 24, style: Style = STYLE
 ) -> Figure:
-    """A contact sheet of suspects, the worst first, each with its reason, and beside it what it repeats.
+    """Draw a contact sheet of suspects, the worst first, each with its reason and with the sample that it repeats.
 
-    Landmarks that stand out are drawn as the truth is elsewhere: larger, and in another colour and shape.
+    Landmarks that stand out are larger, and have the colour and shape of the truth.
 
     Parameters
     ----------
-    dataset
-        What was checked.
-    suspects
-        What was found in it.
-    most
-        Most images that are drawn.
-    style
+    dataset : Dataset
+        The samples that were checked, `valid.dataset` of a `DatasetCheck`.
+    suspects : sequence of Suspect
+        The suspects among them.
+    most : int
+        The largest number of images to draw.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")
+    >>> suspect = pliant.data.Suspect(2, faces[2].name, "order", "two landmarks are swapped", 1.5, (36, 45))
+    >>> figure = pliant.plots.plot_suspects(faces, [suspect])
 
     """
     by_name = {sample.name: sample for sample in dataset}
@@ -108,25 +122,32 @@ def plot_overlay(
     contours: Sequence[Sequence[int]] = (),
     triangles: Int32 | None = None,
 ) -> Figure:
-    """Nothing but the image and the landmarks on it.
+    """Draw an image with landmarks on it, and nothing else.
 
     Parameters
     ----------
-    image
-        `(h, w)` or `(h, w, 3)`.
-    points
-        `(v, 2)`.
-    style
+    image : array, shape (h, w) or (h, w, 3)
+        The image.
+    points : array, shape (v, 2)
+        The landmarks.
+    style : Style
         Colours and sizes.
-    contours
-        Runs of landmark numbers to be joined by lines.
-    triangles
-        A mesh to draw below, `(t, 3)`.
+    contours : sequence of sequence of int
+        Runs of landmark numbers to join with lines.
+    triangles : array of int, shape (t, 3), or None
+        A mesh to draw below the landmarks.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> image, points = pliant.synthetic.face(0, image_size=64)
+    >>> figure = pliant.plots.plot_overlay(image, points, contours=[range(17)])
+    >>> figure.savefig("face.png")
 
     """
     height, width = image.shape[:2]
@@ -148,31 +169,39 @@ def plot_overlay(
 def plot_uncertainty(
     image: Image, points: Floats, covariance: Floats, deviations: float = 2.0, style: Style = STYLE
 ) -> Figure:
-    """Landmarks with ellipses that say how sure they are.
+    """Draw landmarks with ellipses that show how uncertain they are.
 
-    The part of the image around the landmarks is drawn.
+    The figure shows the part of the image around the landmarks.
 
     Parameters
     ----------
-    image
-        `(h, w)` or `(h, w, 3)`.
-    points
-        `(v, 2)`, in pixels of the image.
-    covariance
-        `(v, 2, 2)`, in square pixels, such as `FitResult.covariance`.
-    deviations
+    image : array, shape (h, w) or (h, w, 3)
+        The image.
+    points : array, shape (v, 2)
+        The landmarks, in pixels of the image.
+    covariance : array, shape (v, 2, 2)
+        Their covariances in square pixels, such as `FitResult.covariance`.
+    deviations : float
         How many standard deviations an ellipse reaches.
-    style
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> image, points = pliant.synthetic.face(0, image_size=64)
+    >>> figure = pliant.plots.plot_uncertainty(image, points, np.tile(np.eye(2), (68, 1, 1)))
 
     """
     if covariance.shape != (len(points), 2, 2):
-        raise ValueError(f"{len(points)} points need a covariance (v, 2, 2), not {covariance.shape}.")
+        raise ValueError(
+            f"{len(points)} points need a covariance of shape (v, 2, 2), not {covariance.shape}."
+        )
     known = np.isfinite(points).all(axis=1) & np.isfinite(covariance).all(axis=(1, 2))
     variances, directions = np.linalg.eigh(covariance[known])
     axes_long = 2 * deviations * np.sqrt(np.maximum(variances, 0))

@@ -23,7 +23,26 @@ _DEVIATIONS = (-3.0, -1.5, 0.0, 1.5, 3.0)
 
 
 def plot_mean(model: Model, style: Style = STYLE) -> Figure:
-    """The mean instance, its mesh and its landmarks."""
+    """Draw the mean instance of a model with its mesh and its landmarks.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    style : Style
+        Colours and sizes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> figure = pliant.plots.plot_mean(pliant.load("faces.pliant"))
+
+    """
     picture, points = model.draw(height=480)
     tall = 2.8 * picture.shape[0] / picture.shape[1]
     figure, axes = sheet(1, 3, 8.4, tall + 0.3, style)
@@ -37,21 +56,26 @@ def plot_mean(model: Model, style: Style = STYLE) -> Figure:
 
 
 def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = STYLE) -> Figure:
-    """The leading modes of shape and of texture, each from -3 to +3 standard deviations.
+    """Draw the leading modes of shape and of texture, each from -3 to +3 standard deviations.
 
     Parameters
     ----------
-    model
-        What to draw.
-    shape, texture
-        Most modes of each.
-    style
+    model : Model
+        The model.
+    shape, texture : int
+        The largest number of modes of each kind.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> figure = pliant.plots.plot_modes(pliant.load("faces.pliant"), shape=1, texture=1)
 
     """
     parts = [
@@ -64,7 +88,7 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = ST
         for mode in range(min(count, len(variances)))
     ]
     if not rows:
-        raise ValueError("this model has none of the modes that were to be drawn.")
+        raise ValueError("this model has none of the requested modes.")
     picture, _ = model.draw()
     tall = style.cell * picture.shape[0] / picture.shape[1]
     width = style.cell * len(_DEVIATIONS) + 0.5
@@ -83,21 +107,29 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = ST
 
 
 def plot_reconstructions(model: Model, samples: Sequence[Sample], style: Style = STYLE) -> Figure:
-    """Images in one row, and below each the texture model's nearest version of the object.
+    """Draw images in one row, and below each the nearest version of the object in the texture model.
 
     Parameters
     ----------
-    model
-        What draws them.
-    samples
+    model : Model
+        The model.
+    samples : sequence of Sample
         Images with landmarks.
-    style
+    style : Style
         Colours and sizes.
 
     Returns
     -------
-    Figure
-        A Matplotlib figure.
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")[:2]
+    >>> figure = pliant.plots.plot_reconstructions(pliant.load("faces.pliant"), faces)
+    >>> len(figure.axes)
+    4
 
     """
     figure, axes = sheet(2, len(samples), style.cell * len(samples), 2.06 * style.cell, style)
@@ -108,7 +140,26 @@ def plot_reconstructions(model: Model, samples: Sequence[Sample], style: Style =
 
 
 def plot_variance(model: Model, style: Style = STYLE) -> Figure:
-    """How much of the variance the leading modes explain together, at every level."""
+    """Draw how much of the variance the leading modes explain together, at every level.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    style : Style
+        Colours and sizes.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        The figure.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> figure = pliant.plots.plot_variance(pliant.load("faces.pliant"))
+
+    """
     figure, axes = sheet(1, 2, 7.2, 2.8, style)
     left, right = axes[0]
     for number, level in enumerate(model.levels):

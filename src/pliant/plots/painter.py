@@ -35,33 +35,33 @@ def paint_overlay(
     crop: bool = False,
     longest: int | None = None,
 ) -> NDArray[np.uint8]:
-    """The image with landmarks painted into its pixels.
+    """Paint landmarks into the pixels of an image.
 
     Landmarks are as large as in `plot_overlay`, but at most a fortieth of the object.
 
     Parameters
     ----------
-    image
-        `(h, w)` or `(h, w, 3)`.
-    points
-        `(v, 2)`, or those of several objects, `(k, v, 2)`; landmarks that are not known (nan) are left out.
-    style
+    image : array, shape (h, w) or (h, w, 3)
+        The image.
+    points : array, shape (v, 2) or (k, v, 2)
+        The landmarks of one object or of several. Unknown landmarks (nan) are left out.
+    style : Style
         Colours and sizes.
-    kind
-        "fit", "start" or "truth": the colour of the landmarks.
-    contours
-        Runs of landmark numbers to be joined by lines.
-    labels
-        v short texts, such as names, to be written beside the landmarks.
-    crop
-        Show the part of the image around the landmarks alone.
-    longest
-        Pixels along the longer side; as many as the image or that part has if not given.
+    kind : {'fit', 'start', 'truth'}
+        What the landmarks are, which decides their colour.
+    contours : sequence of sequence of int
+        Runs of landmark numbers to join with lines.
+    labels : sequence of str, length v
+        Short texts to write beside the landmarks, such as their names.
+    crop : bool
+        Show only the part of the image around the landmarks.
+    longest : int or None
+        The number of pixels along the longer side; by default that of the image or of the part.
 
     Returns
     -------
-    picture
-        `(h, w, 3)`, 8-bit RGB.
+    ndarray of uint8, shape (h', w', 3)
+        The picture in RGB.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def paint_overlay(
 
     """
     if len(labels) not in (0, points.shape[-2]):
-        raise ValueError(f"{points.shape[-2]} landmarks need as many labels, not {len(labels)}.")
+        raise ValueError(f"{points.shape[-2]} landmarks need {points.shape[-2]} labels, not {len(labels)}.")
     if crop:
         left, top, right, bottom = object_box(image, points)
         image, points = image[top:bottom, left:right], points - (left, top)
@@ -133,21 +133,37 @@ def write_overlay(
     crop: bool = False,
     longest: int | None = 600,
 ) -> None:
-    """Paint the landmarks and write the picture as PNG or JPEG, by the name of the file.
-
-    OpenCV compresses a PNG ten times as fast as Pillow, which would take as long as Matplotlib.
+    """Paint landmarks into an image and write it as PNG or JPEG; the name of the file decides.
 
     Parameters
     ----------
-    path
+    path : Path or str
         The file to write.
-    image, points, style, labels, crop, longest
-        As in `paint_overlay`.
+    image : array, shape (h, w) or (h, w, 3)
+        The image.
+    points : array, shape (v, 2) or (k, v, 2)
+        The landmarks of one object or of several. Unknown landmarks (nan) are left out.
+    style : Style
+        Colours and sizes.
+    labels : sequence of str, length v
+        Short texts to write beside the landmarks, such as their names.
+    crop : bool
+        Show only the part of the image around the landmarks.
+    longest : int or None
+        The number of pixels along the longer side; None keeps that of the image or of the part.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> image, points = pliant.synthetic.face(0, image_size=64)
+    >>> pliant.plots.write_overlay("face.png", image, points, longest=128)
+    >>> pliant.read_image("face.png").shape
+    (128, 128, 3)
 
     """
     path = Path(path)
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
-        raise ValueError(f"{path}: a painted picture is a .png or a .jpg file.")
+        raise ValueError(f"{path}: a painted picture must be a .png or a .jpg file.")
     picture = paint_overlay(image, points, style, labels=labels, crop=crop, longest=longest)
     path.write_bytes(encoded(picture, path.suffix.lower()))
 

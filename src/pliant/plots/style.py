@@ -17,12 +17,36 @@ _CURVE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 
 @dataclass(frozen=True)
 class Style:
-    """Colours (Okabe and Ito's, which people with any colour vision can tell apart) and sizes.
+    """Colours and sizes of all pictures.
 
-    `fit`, `start` and `truth` are colours of landmarks, `lines` that of meshes and contours; `curves` are taken
-    in turn; `sequence` is a Matplotlib colour map that grows darker with the value. `marker` is the diameter of a
-    landmark on a picture 6 inches wide, and `font` the size of text, both in points; `cell` is the width in
-    inches of one image among many. Figures are saved with `dpi` unless `savefig` is told otherwise.
+    The colours are those of Okabe and Ito, which people with any colour vision can tell apart.
+
+    Parameters
+    ----------
+    fit, start, truth : str
+        The colours of landmarks that were found, begun with, and given by a person.
+    lines : str
+        The colour of meshes and contours.
+    curves : tuple of str
+        The colours of curves, used in turn.
+    sequence : str
+        A Matplotlib colour map that grows darker with the value.
+    marker : float
+        The diameter of a landmark on a picture 6 inches wide, in points.
+    font : float
+        The size of text, in points.
+    cell : float
+        The width of one image among many, in inches.
+    dpi : int
+        The resolution of saved figures, unless `savefig` says otherwise.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> large = pliant.plots.Style(fit="#D55E00", marker=8.0)
+    >>> image, points = pliant.synthetic.face(0, image_size=64)
+    >>> figure = pliant.plots.plot_overlay(image, points, large)
+
     """
 
     fit: str = "#F0E442"
@@ -45,11 +69,47 @@ class Style:
     dpi: int = 130
 
     def colour(self, kind: Kind) -> str:
-        """The colour of one kind of landmarks."""
+        """Return the colour of one kind of landmarks.
+
+        Parameters
+        ----------
+        kind : {'fit', 'start', 'truth'}
+            What the landmarks are: found, begun with, or given by a person.
+
+        Returns
+        -------
+        str
+            The colour as `#RRGGBB`.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.plots.Style().colour("start")
+        '#56B4E9'
+
+        """
         return {"fit": self.fit, "start": self.start, "truth": self.truth}[kind]
 
     def curve(self, number: int) -> dict[str, Any]:
-        """How Matplotlib's `plot` is to draw one of many curves: no two of the first 315 are alike."""
+        """Return the keywords that make Matplotlib's `plot` draw one of many curves.
+
+        Parameters
+        ----------
+        number : int
+            The number of the curve. No two of the first 315 look alike.
+
+        Returns
+        -------
+        dict
+            Keywords such as `color`, `linestyle` and `marker`.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.plots.Style().curve(1)["color"]
+        '#D55E00'
+
+        """
         return {
             "color": self.curves[number % len(self.curves)],
             "linestyle": _DASHES[number % len(_DASHES)],

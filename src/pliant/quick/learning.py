@@ -121,7 +121,8 @@ class Learner:
         usable = {key: one for key, one in finished.items() if _has_a_shape(one.points)}
         if len(usable) < FEWEST:
             raise ValueError(
-                f"a model needs {FEWEST} finished images with three landmarks each, and there are {len(usable)}."
+                f"a model needs {FEWEST} finished images with three landmarks each, but there are "
+                f"{len(usable)}."
             )
         points = np.array([one.points for one in usable.values()], dtype=np.float64)
         with one_blas_thread(), ThreadPoolExecutor(self._jobs) as pool:

@@ -9,10 +9,10 @@ from pliant.report.parts import (
     page,
     paragraph,
     picture,
-    rendered,
     table,
     value_table,
 )
+from pliant.report.parts import rendered as rendered
 
 __all__ = [
     "Evaluated",
@@ -26,7 +26,6 @@ __all__ = [
     "page",
     "paragraph",
     "picture",
-    "rendered",
     "table",
     "value_table",
 ]

@@ -22,10 +22,11 @@ from pliant.records import errors_by_algorithm, object_names
 from pliant.report.parts import Html, Section, page, paragraph, picture, table, value_table
 
 _ABOUT_ERRORS = (
-    "Errors are mean distances between points, divided by the size of the object: the mean of the width and the "
-    "height of the box around its landmarks. Means in pixels are those of the images. An object that was not found "
-    "is below no bound, and counts as an error of 1 in mean, std and median, as every error above 1 does. The area "
-    "is that below the curve of the next picture, up to an error of {limit:g}; fits beyond it have failed."
+    "An error is the mean distance between points, divided by the size of the object: the mean of the width "
+    "and the height of the box around its landmarks. Means in pixels are in pixels of the images. An object "
+    "that was not found fails every bound. In mean, std and median, it counts as an error of 1, and so does "
+    "every error above 1. The area is the area under the curve of the next figure, up to an error of "
+    "{limit:g}; fits beyond it have failed."
 )
 
 _WIDEST = 0.1
@@ -34,11 +35,30 @@ _WIDEST = 0.1
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The k fits of one algorithm: errors over the size `(k,)`, and what else is known.
+    """The k fits of one algorithm, for `evaluation_page`.
 
-    `landmark_errors (k, v)` are those of every landmark, `points` are k shapes `(v, 2)`, and `milliseconds` is what
-    one fit takes. `pixels (k,)` are the errors in pixels, and `units (k,)` in those of the landmark files, nan
-    where nobody knows how long a pixel is.
+    Parameters
+    ----------
+    errors : array, shape (k,)
+        The errors over the size of the object.
+    landmark_errors : array, shape (k, v), or None
+        The same for every landmark.
+    points : sequence of array, shape (v, 2), or None
+        The landmarks of the k fits.
+    milliseconds : float or None
+        How long one fit takes.
+    pixels : array, shape (k,), or None
+        The errors in pixels.
+    units : array, shape (k,), or None
+        The errors in the units of the landmark files; nan where the length of a pixel is not known.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> fits = pliant.report.Evaluated(np.array([0.01, 0.03]), milliseconds=12.0)
+    >>> "po-asy-gn" in pliant.report.evaluation_page({"po-asy-gn": fits})
+    True
+
     """
 
     errors: Floats
@@ -51,11 +71,29 @@ class Evaluated:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What was fitted: the object, and the k images that it is in. What is not given is not drawn.
+    """The object and its k images, for `evaluation_page`. What you leave out is not drawn.
 
-    Errors of landmarks are drawn on the `mean (v, 2)`, with `landmark_names` if there are any. Points are drawn on
-    `images`, k of them (a file that was fitted from several starts comes several times) with their `names` and
-    `truths (v, 2)`.
+    Parameters
+    ----------
+    mean : array, shape (v, 2), or None
+        The mean shape, on which errors of landmarks are drawn.
+    landmark_names : sequence of str
+        The names of the landmarks, if they have any.
+    images : sequence of str, Path, Sample or array, length k
+        The images on which points are drawn. An image that was fitted from several starts appears several times.
+    names : sequence of str, length k, or None
+        The names of the images.
+    truths : sequence of array, shape (v, 2), or None
+        The true landmarks of each image.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> faces = pliant.load_dataset("photographs/")[:2]
+    >>> subject = pliant.report.Subject(images=list(faces), truths=[face.points() for face in faces])
+    >>> len(subject.images)
+    2
+
     """
 
     mean: Floats | None = None
@@ -78,24 +116,26 @@ def evaluation_page(
     limit: float | None = None,
     style: Style = STYLE,
 ) -> str:
-    """A page about the fits of each label (an algorithm, or "start") to the images of a subject.
+    """Make a page about the fits of each label (an algorithm, or "start").
 
-    It has errors in numbers and as curves, the errors of each landmark, and the best, median and worst fits. What
-    is not given is left out, so that a label without points has no such pictures.
+    It shows errors in numbers and as curves, the errors of each landmark, and the best, median and worst fits.
+    What you do not give is left out: a label without points has no pictures.
 
     Parameters
     ----------
-    fits
-        Errors of k fits and what else is known about them, by label.
-    subject
+    fits : mapping of str to Evaluated
+        The fits by label.
+    subject : Subject
         What was fitted.
-    title, lead
-        What stands above, and a line below it.
-    settings
-        Names and values to be listed at the end.
-    limit
+    title : str
+        The title of the page.
+    lead : str
+        A line below the title.
+    settings : mapping of str to object, or None
+        Names and values to list at the end.
+    limit : float or None
         The error up to which curves are drawn, and beyond which a fit has failed.
-    style
+    style : Style
         Colours and sizes.
 
     Returns
@@ -103,13 +143,21 @@ def evaluation_page(
     str
         The content of an HTML file.
 
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> fits = {"po-asy-gn": pliant.report.Evaluated(np.array([0.01, 0.03]))}
+    >>> html = pliant.report.evaluation_page(fits, title="Two faces")
+    >>> html.startswith("<!doctype html>"), "Two faces" in html
+    (True, True)
+
     """
     errors = {label: some.errors for label, some in fits.items()}
     bound = limit or error_limit(errors)
     sections = [
-        Section("In numbers", [_error_table(fits, bound), paragraph(_ABOUT_ERRORS.format(limit=bound))]),
+        Section("Summary", [_error_table(fits, bound), paragraph(_ABOUT_ERRORS.format(limit=bound))]),
         Section(
-            "How many fits are how good",
+            "Cumulative errors",
             [picture(plots.plot_ced(errors, bound, style), "cumulative errors", vector=True)],
         ),
     ]
@@ -128,27 +176,36 @@ def error_limit(errors: Mapping[str, Floats]) -> float:
 def evaluation_report(
     done: Evaluation, dataset: Dataset, model: Model, title: str, source: str, settings: Mapping[str, object]
 ) -> str:
-    """The page about an evaluation of a model, as HTML that stands alone.
+    """Make the page about an evaluation of a model.
 
     Parameters
     ----------
-    done
-        What `evaluate` gave.
-    dataset
-        What was evaluated; the pictures are of its samples.
-    model
-        What was fitted.
-    title
-        The page's.
-    source
-        What people call the data set.
-    settings
-        What to list below, by name.
+    done : Evaluation
+        What `pliant.evaluate` returned.
+    dataset : Dataset
+        The samples that were evaluated. They appear in the pictures.
+    model : Model
+        The model that was fitted.
+    title : str
+        The title of the page.
+    source : str
+        The name of the data set.
+    settings : mapping of str to object
+        Names and values to list at the end.
 
     Returns
     -------
     str
-        The text of the page.
+        The content of an HTML file.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> model, faces = pliant.load("faces.pliant"), pliant.load_dataset("annotated/")
+    >>> done = pliant.evaluate(model, faces, start="noise", starts=1, iterations=2, progress=False)
+    >>> html = pliant.report.evaluation_report(done, faces, model, "Faces", "annotated", {"starts": 1})
+    >>> html.startswith("<!doctype html>")
+    True
 
     """
     names = object_names(dataset)

@@ -10,23 +10,30 @@ from pliant.tuning import choice
 
 
 def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -> str:
-    """A page about what a model has learned, and from what.
+    """Make a page about a model: what it has learned, and from which images.
 
     Parameters
     ----------
-    model
-        What the page is about.
-    title
-        What stands above.
-    modes
-        Most modes of shape and of texture that are drawn.
-    style
+    model : Model
+        The model.
+    title : str
+        The title of the page.
+    modes : int
+        The largest number of modes of shape and of texture to draw.
+    style : Style
         Colours and sizes.
 
     Returns
     -------
     str
         The content of an HTML file.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> html = pliant.report.model_page(pliant.load("faces.pliant"), "Faces", modes=1)
+    >>> html.startswith("<!doctype html>")
+    True
 
     """
     levels = [
@@ -54,13 +61,11 @@ def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -
         [
             Section("Levels", [table(header, levels)]),
             *drawn,
-            Section(
-                "How much it keeps", [picture(plots.plot_variance(model, style), "variance", vector=True)]
-            ),
+            Section("Variance kept", [picture(plots.plot_variance(model, style), "variance", vector=True)]),
             _expert(model),
             Section("Settings", [value_table(model.settings.to_dict())]),
             *_choice(model),
-            Section("Where it comes from", [value_table(origin)]),
+            Section("Origin of the model", [value_table(origin)]),
         ],
     )
 
@@ -84,5 +89,5 @@ def _choice(model: Model) -> list[Section]:
         return []
     return [
         Section("How settings were chosen", [table(choice.HEADER, choice.tried_rows(model))]),
-        Section("What more samples are worth", [table(choice.CURVE_HEADER, choice.curve_rows(model))]),
+        Section("Effect of more samples", [table(choice.CURVE_HEADER, choice.curve_rows(model))]),
     ]

@@ -21,28 +21,44 @@ _MEDIA = {b"\x89PNG": "png", b"GIF8": "gif", b"<?xm": "svg+xml"}
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: a title, and paragraphs, pictures and tables below it."""
+    """A section of a page: a title, with paragraphs, pictures and tables below it.
+
+    Parameters
+    ----------
+    title : str
+        The title.
+    parts : sequence of Html
+        What `paragraph`, `picture`, `table` and the like return.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> section = pliant.report.Section("Data", [pliant.report.paragraph("There are 400 images.")])
+    >>> section.title
+    'Data'
+
+    """
 
     title: str
     parts: Sequence[Html]
 
 
 def page(title: str, lead: str, sections: Iterable[Section]) -> str:
-    """A whole HTML page in one file: pictures are in it, and nothing is fetched.
+    """Make a whole HTML page in one file. Pictures are in it, and nothing is fetched.
 
     Parameters
     ----------
-    title
-        What stands above.
-    lead
+    title : str
+        The title.
+    lead : str
         A line below the title.
-    sections
-        The parts of the page; from four on, there are links to them at the top.
+    sections : iterable of Section
+        The sections. If there are four or more, links to them appear at the top.
 
     Returns
     -------
     str
-        The content of the file.
+        The content of an HTML file.
 
     Examples
     --------
@@ -72,43 +88,106 @@ def page(title: str, lead: str, sections: Iterable[Section]) -> str:
 
 
 def paragraph(text: str) -> Html:
-    """A paragraph of plain text."""
-    return Html(f"<p>{escape(text)}</p>")
-
-
-def commands(*lines: str) -> Html:
-    """Lines for a terminal."""
-    return Html(f"<pre>{escape(chr(10).join(lines))}</pre>")
-
-
-def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) -> Html:
-    """A picture that is kept in the page.
+    """Make a paragraph of plain text for a `Section`.
 
     Parameters
     ----------
-    drawn
-        A figure, or the content of a PNG, GIF or SVG file.
-    description
-        What it shows, for those who cannot see it.
-    vector
-        Keep a figure's lines sharp at any size. Figures with many images are smaller as pixels.
+    text : str
+        The text. It is escaped.
 
     Returns
     -------
     Html
-        For a `Section`.
+        The paragraph.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.report.paragraph("errors < 0.03")
+    '<p>errors &lt; 0.03</p>'
+
+    """
+    return Html(f"<p>{escape(text)}</p>")
+
+
+def commands(*lines: str) -> Html:
+    """Make a block of commands for a `Section`.
+
+    Parameters
+    ----------
+    *lines : str
+        Lines for a terminal.
+
+    Returns
+    -------
+    Html
+        The block.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> "pliant train faces/" in pliant.report.commands("pliant train faces/")
+    True
+
+    """
+    return Html(f"<pre>{escape(chr(10).join(lines))}</pre>")
+
+
+def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) -> Html:
+    """Make a picture for a `Section`. It is kept in the page.
+
+    Parameters
+    ----------
+    drawn : matplotlib.figure.Figure or bytes
+        A figure, or the content of a PNG, GIF or SVG file.
+    description : str
+        What the picture shows, for people who cannot see it.
+    vector : bool
+        Keep the lines of a figure sharp at any size. Figures with many images are smaller as pixels.
+
+    Returns
+    -------
+    Html
+        The picture.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> figure = pliant.plots.plot_ced({"po-asy-gn": np.array([0.01, 0.02, 0.05])})
+    >>> "Errors of three fits" in pliant.report.picture(figure, "Errors of three fits")
+    True
 
     """
     content = drawn if isinstance(drawn, bytes) else rendered(drawn, "svg" if vector else "png")
     kind = _MEDIA.get(content[:4])
     if kind is None:
-        raise ValueError(f"the picture '{description}' is neither PNG nor GIF nor SVG.")
+        raise ValueError(f"the picture '{description}' must be PNG, GIF or SVG.")
     data = b64encode(content).decode()
     return Html(f'<img alt="{escape(description)}" src="data:image/{kind};base64,{data}">')
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
-    """A table; floats have four decimals, and columns of numbers stand on the right."""
+    """Make a table for a `Section`. Floats have four decimals, and columns of numbers are aligned right.
+
+    Parameters
+    ----------
+    header : sequence of str, length c
+        The titles of the columns.
+    rows : iterable of sequence of object, length c
+        The rows.
+
+    Returns
+    -------
+    Html
+        The table.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> "0.0123" in pliant.report.table(["algorithm", "mean"], [["po-asy-gn", 0.01234]])
+    True
+
+    """
     cells = [[_shown(value) for value in row] for row in rows]
     sides = [
         ' class="number"' if all(_is_number(text) for text in column) else ""
@@ -123,7 +202,26 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
 
 
 def value_table(values: Mapping[str, object]) -> Html:
-    """A table of names and values; what is empty is left out."""
+    """Make a table of names and values for a `Section`. Empty values are left out.
+
+    Parameters
+    ----------
+    values : mapping of str to object
+        The values by name.
+
+    Returns
+    -------
+    Html
+        The table.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> html = pliant.report.value_table({"noise": 0.05, "seed": None})
+    >>> "noise" in html, "seed" in html
+    (True, False)
+
+    """
     rows = [
         (
             name.replace("_", " "),

@@ -53,36 +53,38 @@ Value = TypeVar("Value")
 PER_LEVEL = ("scales", "shape_modes", "appearance_modes", "features", "iterations")
 """Settings of training that have a value for each level."""
 
-_MODES = several(modes(), f"{MODES}, one each or one for all")
-_PAIRS = numbers_of_landmarks(2, "true, false, or pairs of landmark numbers, from 0")
+_MODES = several(modes(), f"{MODES}, one for each level or one for all")
+_PAIRS = numbers_of_landmarks(2, "true, false, or pairs of landmark numbers (counted from 0)")
 _DETECTOR = optional(
     Kind(lambda value: value if callable(value) else text("a name or a function").check(value))
 )
 _ALGORITHM = Kind(str, metavar="<name>")
-_ITERATIONS = several(whole(1), "a whole number from 1 for each level, from coarse to fine, or one for all")
-_SHARE = number(above=0, most=1, what="a share above 0 and up to 1")
+_ITERATIONS = several(
+    whole(1), "a whole number of at least 1 for each level, from coarse to fine, or one for all levels"
+)
+_SHARE = number(above=0, most=1, what="a share above 0 and at most 1")
 _PROBABILITY = number(0, 1, what="a probability from 0 to 1")
 
 
 @dataclass(frozen=True)
 class Training(Settings):
-    """What a model is trained with; `train` takes it, and the model's file keeps it.
+    """How to train a model. `train` takes these settings, and the model keeps them.
 
-    Of `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations`, the values are those of the
-    levels from coarse to fine; one value alone is for all levels. Modes are a count (12), a share of the variance
-    (0.75) or "all". What is empty or None is chosen by `train`, and the model's settings have what was chosen.
+    `scales`, `shape_modes`, `appearance_modes`, `features` and `iterations` have one value for each level, from
+    coarse to fine; a single value is for all levels. Modes are a count (12), a share of the variance (0.75) or
+    "all". `train` chooses what is empty or None, and the model's settings have what it chose.
 
     Examples
     --------
     >>> import pliant
     >>> settings = pliant.Training(size=100, shape_modes=(3, 0.95))
-    >>> settings.changed(features="igo").shape_modes
-    (3, 0.95)
+    >>> settings.changed(features="igo").shape_modes, settings.levels
+    ((3, 0.95), 2)
     >>> pliant.Training(size=3)
     Traceback (most recent call last):
-    ValueError: size=3: it must be a number of pixels from 8 to 2000.
+    ValueError: size=3: ...
 
-    Settings are written to a file, and read back.
+    Settings can be written to a file and read back:
 
     >>> settings.save("settings.toml")
     >>> pliant.Training.load("settings.toml") == settings
@@ -95,15 +97,15 @@ class Training(Settings):
     preset: Literal["search", "quick", "paper"] | None = setting(
         None,
         optional(choice(*PRESETS)),
-        "Where settings come from that are not given. search: tried out on held-out samples. quick: what is good "
-        "for most objects. paper: the paper's. If not given: search, or quick where any of size, scales, modes, "
-        "features or iterations is given.",
+        "How to choose the settings that you do not give. search: try settings on held-out samples. quick: "
+        "settings that are good for most objects. paper: the paper's settings. Default: search, or quick if "
+        "you give any of size, scales, modes, features or iterations.",
     )
     minutes: float = setting(
         2.0,
-        number(0, what="a number of minutes from 0"),
-        "About how long a search may take; with 0 there is none. It decides how much is tried, and not when to "
-        "stop: the same data gives the same settings on any machine.",
+        number(0, what="a number of minutes, 0 or more"),
+        "About how long the search may take; 0 turns it off. This decides how much is tried, not when to "
+        "stop, so the same data gives the same settings on any machine.",
     )
     size: float | None = setting(
         None,
@@ -118,61 +120,62 @@ class Training(Settings):
     )
     scales: tuple[float, ...] = setting(
         (),
-        unset(several(number(above=0, most=1), "scales from coarse to fine, above 0 and up to 1")),
-        "Levels from coarse to fine.",
+        unset(several(number(above=0, most=1), "scales from coarse to fine, above 0 and at most 1")),
+        "Scale of each level, from coarse to fine.",
     )
     shape_modes: tuple[Modes, ...] = setting(
         (),
         unset(_MODES),
-        "Modes of shape a level: counts (12), shares of the variance (0.75), or all.",
+        "Shape modes of each level: a count (12), a share of the variance (0.75), or all.",
     )
     appearance_modes: tuple[Modes, ...] = setting(
         (),
         unset(_MODES),
-        "Modes of appearance a level: counts (12), shares of the variance (0.75), or all.",
+        "Appearance modes of each level: a count (12), a share of the variance (0.75), or all.",
     )
     features: tuple[str, ...] = setting(
         (),
-        unset(several(text("a name"), "a name for each level, from coarse to fine, or one for all")),
-        "Features a level: intensity, normalized, gradient, igo or dsift.",
+        unset(several(text("a name"), "a name for each level, from coarse to fine, or one for all levels")),
+        "Features of each level: intensity, normalized, gradient, igo or dsift.",
     )
     algorithm: str = setting(
-        "", _ALGORITHM, "What fits the model unless told otherwise: docs/explanation/algorithms.md."
+        "", _ALGORITHM, "Default algorithm for fits of this model: see docs/explanation/algorithms.md."
     )
     iterations: tuple[int, ...] = setting(
         (),
         unset(_ITERATIONS),
-        "Most iterations a level when the model is fitted, coarse to fine, unless told otherwise.",
+        "Default maximum number of iterations at each level, from coarse to fine.",
     )
     hypotheses: int = setting(
         0,
         whole(0),
-        "Places about the start that are tried at the coarsest level when the model is fitted: 1 is the start "
-        "alone.",
+        "Default number of positions around the start to try at the coarsest level; 1 tries the start alone.",
     )
     noise_per_pixels: float = setting(
         36.0,
-        number(0, what="a number from 0"),
-        "Neighbouring pixels err together: so many count as one observation where images are weighed against the "
-        "prior. 0: as in the paper, where more training images make the prior weaker.",
+        number(0, what="a number, 0 or more"),
+        "Errors of neighbouring pixels are correlated. This many pixels count as one observation when the "
+        "image is weighed against the prior. 0: as in the paper, where more training images weaken the "
+        "prior.",
     )
     colour: bool = setting(
         False,
         flag(),
-        "Let features see colour, in as many channels: for objects that colour tells from their surroundings "
-        "(gradient, igo, dsift).",
+        "Compute features from each colour channel (gradient, igo, dsift). This helps if colour sets the object "
+        "apart from its surroundings.",
     )
     upright: bool = setting(
         True,
         flag(),
-        "See the object as upright as the mean shape, however it is turned in an image; without, features keep the "
-        "image's axes, as in the paper.",
+        "Turn the image so that the object is as upright as the mean shape before features are computed. "
+        "Off: features keep the image's axes, as in the paper.",
     )
     motion: str = setting("piecewise-affine", choice(*MOTION_MODELS), "How pixels move with the landmarks.")
     triangles: tuple[tuple[int, ...], ...] | None = setting(
         None,
-        optional(numbers_of_landmarks(3, "rows of three landmark numbers, from 0")),
-        "Rows of three landmark numbers each, from 0; otherwise the mean shape is triangulated.",
+        optional(numbers_of_landmarks(3, "rows of three landmark numbers (counted from 0)")),
+        "Triangles, as rows of three landmark numbers (counted from 0). Default: a triangulation of the "
+        "mean shape.",
     )
     mirror: bool | tuple[tuple[int, ...], ...] = setting(
         False,
@@ -180,85 +183,110 @@ class Training(Settings):
             lambda value: (
                 value
                 if isinstance(value, bool)
-                else numbers_of_landmarks(2, "true, false, or pairs of landmark numbers, from 0").check(value)
+                else numbers_of_landmarks(
+                    2, "true, false, or pairs of landmark numbers (counted from 0)"
+                ).check(value)
             )
         ),
-        "Add mirrored copies; finds which landmarks change places.",
+        "Add mirrored copies of the samples. pliant finds out which landmarks swap places.",
     )
     facing: Literal["auto", "both", "left", "right", "as-is"] = setting(
         "auto",
         choice("auto", "both", "left", "right", "as-is"),
-        "Objects that are seen from either side, such as fish. auto: if some samples are mirror images of the "
-        "others, turn them round, and let fits try both ways. both: let fits try both ways in any case. left, "
-        "right: turn all to that side, where the first landmark is, and let fits expect it. as-is: turn none.",
+        "For objects seen from either side, such as fish. auto: if some samples are mirror images of the "
+        "others, flip them and try both directions in fits. both: always try both directions in fits. left, "
+        "right: flip all samples so that the first landmark is on that side, and expect that side in fits. "
+        "as-is: flip nothing.",
     )
     missing: Literal["refuse", "complete"] = setting(
         "refuse",
         choice("refuse", "complete"),
-        "Samples that lack landmarks: refuse them, or complete them from the others.",
+        "What to do with samples that lack landmarks: refuse them, or complete them from the other samples.",
     )
-    skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and say which.")
+    skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and list them.")
     detector: str | Detector | None = setting(
         "auto",
         _DETECTOR,
-        "Learn where the object is in a detector's boxes: haar-face, your own as file.py:function, none, or auto, "
-        "which is haar-face if it finds the object. Your own is run: that file may do whatever you may.",
+        "Learn where the object lies in a detector's boxes: haar-face, your own as file.py:function, none, "
+        "or auto, which uses haar-face if it finds the object. Your own detector is run as code, so it can "
+        "do anything that you can do.",
     )
     experts: Literal["auto", "none", "linear", "network"] = setting(
         "auto",
         choice("auto", "none", "linear", "network"),
-        "What sees landmarks by itself, and enters the cost of every fit. linear: filters, without PyTorch. "
-        "network: convolutional, trained with PyTorch (pliant[experts]) in minutes, and used "
-        "without it. auto: with a search for settings, what serves held-out samples best; a network only where it "
-        "takes no longer than the minutes of the search. none: the model alone, as in the paper.",
+        "An expert locates landmarks on its own and adds a term to the cost of every fit. linear: filters, "
+        "without PyTorch. network: a convolutional network, trained with PyTorch (pliant[experts]) in "
+        "minutes and used without it. auto: if settings are searched for, whichever is best on held-out "
+        "samples; a network only if its training takes no longer than the minutes of the search. none: the "
+        "model alone, as in the paper.",
     )
     cascade: bool = setting(
         False,
         flag(),
-        "Learn cascaded regression at the coarse levels, from starts that are far off: fits of the model alone "
-        "reach farther.",
+        "Learn cascaded regression at the coarse levels from distant starts, so that fits of the model "
+        "alone converge from farther away.",
     )
     confidence: bool = setting(
         True,
         flag(),
-        "Learn, from fits of held-out samples, how far fits of this model can be trusted; it takes a few times as "
+        "Fit held-out samples to learn how far fits of this model can be trusted. This takes a few times as "
         "long as training.",
     )
     memory_gb: float = setting(
         2.0,
         number(above=0, what="a number of gigabytes"),
-        "Gigabytes for samples, on a cluster for each thread of a worker; beyond that they are streamed.",
+        "Memory for samples in gigabytes; on a cluster, for each thread of a worker. Beyond that, samples "
+        "are streamed.",
     )
-    licence: str = setting("", text(), "A note on the data's licence, kept in the file.")
-    seed: int = setting(0, whole(0), "Another seed holds out other samples.")
+    licence: str = setting("", text(), "A note on the licence of the data; it is kept in the model file.")
+    seed: int = setting(0, whole(0), "A different seed holds out different samples.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if list(self.scales) != sorted(set(self.scales)):
-            raise ValueError(f"scales={shown(self.scales)}: they must rise from coarse to fine.")
+            raise ValueError(f"scales={shown(self.scales)}: scales must increase from coarse to fine.")
         levels = self.levels
         for name in PER_LEVEL:
             values = getattr(self, name)
             if len(values) > 1 and len(values) != levels:
                 raise ValueError(
-                    f"{name}={shown(values)}: these are {len(values)} values for {levels} levels; give one for "
-                    "all, or one each."
+                    f"{name}={shown(values)}: got {len(values)} values for {levels} levels; give one for all "
+                    "levels, or one for each."
                 )
 
     @property
     def levels(self) -> int:
-        """How many levels are asked for; 0 if that is left open."""
+        """The number of levels that these settings ask for; 0 if they leave it open."""
         given = [len(getattr(self, name)) for name in PER_LEVEL]
         return given[0] or max((count for count in given if count > 1), default=0)
 
     def per_level(self, values: Sequence[Value]) -> tuple[Value, ...]:
-        """One value for each level."""
+        """Return one value for each level.
+
+        Parameters
+        ----------
+        values : sequence
+            One value for all levels, or one for each.
+
+        Returns
+        -------
+        tuple
+            As many values as there are levels.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> settings = pliant.Training(scales=(0.5, 1.0), features=("dsift",))
+        >>> settings.levels, settings.per_level(settings.features)
+        (2, ('dsift', 'dsift'))
+
+        """
         return tuple(values) * (1 if len(values) == self.levels else self.levels)
 
 
 @dataclass(frozen=True)
 class Stopping(Settings):
-    """When to stop, beside the number of iterations; a part of `Fitting`.
+    """When a fit stops before it has used all iterations; a part of `Fitting`.
 
     Examples
     --------
@@ -269,22 +297,25 @@ class Stopping(Settings):
     """
 
     tolerance: float = setting(
-        0.01, number(0), "A fit has converged when no landmark moves farther, in pixels of the level."
+        0.01,
+        number(0),
+        "A fit has converged when no landmark moves farther than this, in pixels of the level.",
     )
     patience: int | None = setting(
-        None, optional(whole(1)), "Iterations without a better cost after which to stop; never, if not given."
+        None, optional(whole(1)), "Stop after this many iterations without a lower cost. Default: never."
     )
     ellipsoid: float = setting(
         3.0,
         number(above=0, what="a number above 0"),
-        "A shape is implausible beyond this Mahalanobis distance from the mean, per root of the number of modes.",
+        "A shape is implausible if its Mahalanobis distance from the mean exceeds this number times the "
+        "square root of the number of modes.",
     )
-    clamp: bool = setting(False, flag(), "Pull shapes back onto that ellipsoid at every iteration.")
+    clamp: bool = setting(False, flag(), "Pull implausible shapes back to that distance at every iteration.")
 
 
 @dataclass(frozen=True)
 class Starting(Settings):
-    """Where fits begin in images that nobody has annotated; `find_starts` takes it.
+    """Where fits begin in images without annotations. `find_starts` takes these settings.
 
     Examples
     --------
@@ -297,34 +328,35 @@ class Starting(Settings):
     start: str = setting(
         "auto",
         choice(*WAYS),
-        "Where fits begin. auto: all boxes of the detector that the model was trained with, then the usual place "
-        "in the training images, then a scan of the image, until a fit is trusted. centre: the mean shape in the "
-        "middle, filling 60 % of the smaller side. landmarks: the landmarks that the image has already.",
+        "Where fits start. auto: try all boxes of the detector that the model was trained with, then the "
+        "usual place in the training images, then a scan of the image, until a fit is trusted. centre: the "
+        "mean shape in the middle, filling 60 % of the smaller side. landmarks: the landmarks that the "
+        "image already has.",
     )
-    tries: int = setting(5, whole(1), "Starts tried for each object, of which the best fit is kept.")
+    tries: int = setting(5, whole(1), "Number of starts to try for each object; the best fit is kept.")
     detector: str | Detector | None = setting(
         None,
         _DETECTOR,
-        "The detector: haar-face, or your own as file.py:function or module:function, the same as in training. "
-        "Your own is run: that file may do whatever you may.",
+        "The detector: haar-face, or your own as file.py:function or module:function. Use the same one as "
+        "in training. Your own detector is run as code, so it can do anything that you can do.",
     )
     fallback: str | None = setting(
         None,
         optional(choice("placement", "scan", "centre")),
-        "What to do where the detector finds nothing; else the image fails.",
+        "What to do if the detector finds nothing. By default, the image fails.",
     )
     any_rotation: bool = setting(
         False,
         flag(),
-        "Scan for objects that are turned by any angle, not only by angles that training images have; it takes "
-        "several times as long.",
+        "Scan for objects at any rotation, not only those in the training images. This takes several times "
+        "as long.",
     )
-    seed: int = setting(0, whole(0), "Another seed draws other starts.")
+    seed: int = setting(0, whole(0), "A different seed draws different starts.")
 
 
 @dataclass(frozen=True)
 class Fitting(Starting):
-    """How images are fitted; `fit` and `evaluate` take it.
+    """How to fit images. `fit` and `evaluate` take these settings.
 
     Examples
     --------
@@ -343,59 +375,87 @@ class Fitting(Starting):
     objects: int | Literal["all"] = setting(
         "all",
         count_or_all("objects"),
-        "Most objects to find in an image: a number, or all that are trusted. Where none is, there is one fit all "
-        "the same, that with most confidence.",
+        "Maximum number of objects to find in an image, or all for every trusted one. If none is trusted, "
+        "the fit with the highest confidence is kept.",
     )
     trusted: float = setting(
         0.5,
         _PROBABILITY,
-        "A fit is trusted with this confidence that its error is below 0.04. With start auto, other ways of "
-        "starting are tried until one is; 0: the first fit is taken.",
+        "A fit is trusted if the confidence that its error is below 0.04 is at least this. With start auto, "
+        "other ways of starting are tried until a fit is trusted; 0 keeps the first fit.",
     )
     algorithm: str = setting(
-        "", _ALGORITHM, "An algorithm's name: docs/explanation/algorithms.md; the model's own if not given."
+        "", _ALGORITHM, "Name of the algorithm: see docs/explanation/algorithms.md. Default: the model's own."
     )
     iterations: tuple[int, ...] | None = setting(
         None,
         optional(_ITERATIONS),
-        "Most iterations a level, coarse to fine; the model's own if not given.",
+        "Maximum number of iterations at each level, from coarse to fine. Default: the model's own.",
     )
     hypotheses: int | None = setting(
         None,
         optional(whole(1)),
-        "Places about the start that are tried at the coarsest level, of which the best go on; 1 is the start "
-        "alone. The model's own if not given.",
+        "Positions around the start to try at the coarsest level; the best ones go on. 1 tries the start "
+        "alone. Default: the model's own.",
     )
     experts: bool = setting(
         True,
         flag(),
-        "Listen to the model's expert, if it has one: it says where landmarks are, before pixels are fitted and "
-        "while they are. Without it, the model is fitted alone.",
+        "Use the model's expert, if it has one. It locates landmarks before and during the fit. Off: fit "
+        "the model alone.",
     )
     cascade: bool = setting(
         True,
         flag(),
-        "Fit by cascaded regression at the coarse levels that have learned it; without, by the algorithm alone.",
+        "Use cascaded regression at the coarse levels that have learned it. Off: use the algorithm alone.",
     )
-    sampling: float = setting(1.0, _SHARE, "Share of the pixels to look at.")
+    sampling: float = setting(1.0, _SHARE, "Share of the pixels to use.")
     robust: bool = setting(
         False,
         flag(),
-        "Weigh down what the model cannot explain, such as a hand before a face; fits take longer.",
+        "Give less weight to pixels that the model cannot explain, such as a hand in front of a face. Fits "
+        "take longer.",
     )
     stopping: Stopping = field(default_factory=Stopping)
     order: Literal["exact", "first-order"] = setting(
         "exact", choice("exact", "first-order"), "How warps are composed."
     )
-    device: str = setting("cpu", choice(*DEVICES), "What computes: cpu, or reference (slow, for checks).")
+    device: str = setting("cpu", choice(*DEVICES), "Implementation: cpu, or reference (slow, for checks).")
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
-        """With what a model of so many levels was trained to be fitted with, where nothing else is said."""
+        """Fill in what these settings leave open with the settings that a model was trained with.
+
+        Parameters
+        ----------
+        trained : Training
+            The settings of the model, `model.settings`.
+        levels : int
+            How many levels the model has.
+
+        Returns
+        -------
+        Fitting
+            Settings with an algorithm, iterations for each level, and a number of hypotheses.
+
+        Raises
+        ------
+        ValueError
+            If `iterations` has neither one number nor one for each level.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> model = pliant.load("faces.pliant")
+        >>> pliant.Fitting(iterations=8).suited_to(model.settings, levels=2).iterations
+        (8, 8)
+
+        """
         own = trained.iterations if len(trained.iterations) in (1, levels) else ()
         counts = self.iterations or own or ((24, 16) if levels == 2 else (20,))
         if len(counts) not in (1, levels):
             raise ValueError(
-                f"iterations={shown(counts)}: the model has {levels} levels; give one number for all, or one each."
+                f"iterations={shown(counts)}: the model has {levels} levels; give one number for all levels, "
+                "or one for each."
             )
         return replace(
             self,
@@ -407,7 +467,7 @@ class Fitting(Starting):
 
 @dataclass(frozen=True)
 class Evaluating(Settings):
-    """What fits are judged from; `evaluate` takes it beside the settings of the fits.
+    """Where fits begin and which landmarks count in an evaluation. `evaluate` takes these settings.
 
     Examples
     --------
@@ -422,24 +482,24 @@ class Evaluating(Settings):
     start: str = setting(
         "auto",
         choice(*WAYS[:-1], "noise"),
-        "Where fits begin: found in the image, as the command fit does it, or noise: the known landmarks, moved at "
-        "random, for comparing algorithms from the same starts.",
+        "Where fits start. noise: at the known landmarks, moved at random, to compare algorithms from the same "
+        "starts. All others: as in pliant fit.",
     )
     noise: float = setting(
         0.05,
-        number(0, below=1, what="a number from 0 and below 1"),
-        "How far off the random starts are; the paper has 0.05.",
+        number(0, below=1, what="a number of at least 0 and below 1"),
+        "How far off the random starts are; the paper uses 0.05.",
     )
-    starts: int = setting(3, whole(1), "Random starts for each object, a fit each.")
+    starts: int = setting(3, whole(1), "Random starts for each object; each is fitted.")
     points: str = setting(
-        "all", text(), "Landmarks that count: all, interior49, or ranges such as 17-59,61-63."
+        "all", text(), "Landmarks to measure errors on: all, interior49, or ranges such as 17-59,61-63."
     )
-    skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and say which.")
+    skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and list them.")
 
 
 @dataclass(frozen=True)
 class Tracking(Starting):
-    """How objects are followed through a video; `track` takes it.
+    """How to follow objects through a video. `track` takes these settings.
 
     Examples
     --------
@@ -454,36 +514,37 @@ class Tracking(Starting):
     objects: int | Literal["all"] = setting(
         "all",
         count_or_all("objects"),
-        "Most objects to follow: a number, or all that are trusted. If places are given for the first frame: the "
-        "objects there, unless this is a larger number.",
+        "Maximum number of objects to follow, or all for every trusted one. If you give places for the "
+        "first frame, those objects are followed, unless this number is larger.",
     )
     algorithm: str = setting(
-        "", _ALGORITHM, "An algorithm's name: docs/explanation/algorithms.md; the model's own if not given."
+        "", _ALGORITHM, "Name of the algorithm: see docs/explanation/algorithms.md. Default: the model's own."
     )
-    iterations: int = setting(4, whole(1), "Most iterations from frame to frame.")
-    sampling: float = setting(0.25, _SHARE, "Share of the pixels to look at from frame to frame.")
+    iterations: int = setting(4, whole(1), "Maximum number of iterations from one frame to the next.")
+    sampling: float = setting(0.25, _SHARE, "Share of the pixels to use from one frame to the next.")
     trusted: float = setting(
         0.5,
         _PROBABILITY,
-        "A fit is believed with this confidence that its error is below 0.04, if the model was calibrated.",
+        "For a calibrated model: a fit is trusted if the confidence that its error is below 0.04 is at "
+        "least this.",
     )
     most_mismatch: float = setting(
         0.7,
         number(0),
-        "A fit of a model that was not calibrated is believed below this mismatch of image and model.",
+        "For a model that is not calibrated: a fit is trusted if the mismatch of image and model is below "
+        "this.",
     )
     most_growth: float = setting(
         1.25,
-        number(1, what="a factor from 1"),
-        "An object whose size changes by more than this from one frame to the next is looked for anew.",
+        number(1, what="a factor of at least 1"),
+        "If an object's size changes by more than this factor from one frame to the next, search for it "
+        "again.",
     )
-    look_every: int = setting(1, whole(1), "While an object is lost, look for it in every N-th frame.")
-    new_every: int = setting(
-        25, whole(1), "While objects are followed, look for further ones in every N-th frame."
-    )
+    look_every: int = setting(1, whole(1), "While an object is lost, search for it in every N-th frame.")
+    new_every: int = setting(25, whole(1), "While objects are followed, search for more in every N-th frame.")
     forget_after: int = setting(
         250,
         whole(1),
-        "Frames after which a lost object is given up, if all are followed: it has no more rows, and a new number "
-        "should it come back.",
+        "If all objects are followed: give up a lost object after this many frames. It gets no more rows, "
+        "and a new number if it comes back.",
     )

@@ -41,7 +41,32 @@ class Settings:
             object.__setattr__(self, one.name, _checked(one, getattr(self, one.name)))
 
     def changed(self, **changes: Any) -> Self:
-        """The same settings but for some, given by their names; a TypeError says which name is wrong."""
+        """Return the same settings with some of them changed.
+
+        Parameters
+        ----------
+        **changes
+            New values by the names of the settings.
+
+        Returns
+        -------
+        Settings
+            Checked settings of the same class.
+
+        Raises
+        ------
+        TypeError
+            If there is no setting of a name.
+        ValueError
+            If a value is wrong.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.Fitting(sampling=0.5).changed(iterations=8).sampling
+        0.5
+
+        """
         known = {one.name for one in fields(self)}
         for name in changes:
             if name not in known:
@@ -49,10 +74,25 @@ class Settings:
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values by name, as JSON and TOML have them.
+        """Return the settings as plain values, ready for JSON and TOML.
 
-        Settings within settings have the name of both (`stopping_tolerance`). What is None is written "none"; what
-        is None or empty by default, and was left so, is left out.
+        Settings within settings have a joined name (`stopping_tolerance`). None becomes `"none"`. A setting that
+        is None or empty by default is left out unless you changed it.
+
+        Returns
+        -------
+        dict of str to plain values
+            `from_dict` makes the same settings of it.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> settings = pliant.Starting(start="scan", tries=3)
+        >>> settings.to_dict()
+        {'start': 'scan', 'tries': 3, 'any_rotation': False, 'seed': 0}
+        >>> pliant.Starting.from_dict(settings.to_dict()) == settings
+        True
+
         """
         return {
             name: _plain(value)
@@ -62,20 +102,31 @@ class Settings:
 
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any], *, ignore_unknown: bool = False) -> Self:
-        """The settings that `to_dict` was made of.
+        """Make settings from the plain values that `to_dict` returns.
 
         Parameters
         ----------
-        plain
-            Plain values by name, with hyphens or underscores; what is missing has its default. Names of pliant 0.1
-            are known.
-        ignore_unknown
-            Leave out names that there are not; otherwise a ValueError says which it is.
+        plain : mapping of str to plain values
+            Settings by name, with hyphens or underscores. Missing settings have their default. Names from pliant
+            0.1 work.
+        ignore_unknown : bool
+            Leave out unknown names instead of raising an error.
 
         Returns
         -------
         Settings
-            Of the class that was asked, checked.
+            Checked settings of the class that you call it on.
+
+        Raises
+        ------
+        ValueError
+            If a name is unknown or a value is wrong.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.Fitting.from_dict({"iterations": [20, 10], "sampling": 0.5}).iterations
+        (20, 10)
 
         """
         given: dict[str, Any] = {}
@@ -98,10 +149,32 @@ class Settings:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """The settings in a TOML file, such as the one that `pliant train` writes beside a model.
+        """Read settings from a TOML file, such as the one that `pliant train` writes beside a model.
 
-        They stand in the table that is named after the command; what else the command keeps there is left out. A
-        ValueError says what is wrong with the file.
+        They are in the table with the name of the command. Other entries of the command in that table are ignored.
+
+        Parameters
+        ----------
+        path : Path or str
+            The file.
+
+        Returns
+        -------
+        Settings
+            Checked settings of the class that you call it on.
+
+        Raises
+        ------
+        ValueError
+            If the file does not exist, is not TOML, or has a wrong value. The message says which.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.Fitting(sampling=0.5).save("fit.toml")
+        >>> pliant.Fitting.load("fit.toml").sampling
+        0.5
+
         """
         table = read_table(Path(path), cls.TABLE)
         known = {name for name, _, _ in _leaves(cls())}
@@ -114,7 +187,21 @@ class Settings:
             raise ValueError(f"{path}: {error}") from None
 
     def save(self, path: Path | str) -> None:
-        """Write a TOML file that `load`, and a command with `--settings`, reads."""
+        """Write the settings to a TOML file that `load`, and a command with `--settings`, can read.
+
+        Parameters
+        ----------
+        path : Path or str
+            The file.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> pliant.Tracking(look_every=5).save("track.toml")
+        >>> pliant.Tracking.load("track.toml").look_every
+        5
+
+        """
         Path(path).write_text(as_toml({self.TABLE: self.to_dict()}), encoding="utf-8")
 
 
@@ -128,7 +215,7 @@ def read_table(path: Path, name: str) -> dict[str, Any]:
         raise ValueError(f"{path}: this is not a TOML file ({error}).") from None
     table = content.get(name, {})
     if not isinstance(table, dict) or not table:
-        raise ValueError(f"{path}: there is no table [{name}] in this file.")
+        raise ValueError(f"{path}: this file has no table [{name}].")
     return table
 
 
@@ -209,7 +296,7 @@ def shown(value: Any) -> str:
 
 def _nearest(name: str, known: set[str]) -> str:
     near = get_close_matches(name, known, n=1)
-    return f" Did you mean '{near[0]}'?" if near else f" There are {', '.join(sorted(known))}."
+    return f" Did you mean '{near[0]}'?" if near else f" Known settings: {', '.join(sorted(known))}."
 
 
 _FORMER = {"appearance_variance": "appearance_modes", "rescan_below": "trusted"}

@@ -51,7 +51,7 @@ def whole(least: int, what: str = "") -> Kind:
 
     def check(value: Any) -> int:
         if not _is_whole(value) or value < least:
-            raise ValueError(f"it must be {what or f'a whole number from {least}'}.")
+            raise ValueError(f"it must be {what or f'a whole number of at least {least}'}.")
         return int(value)
 
     return Kind(check, _parsed, "<integer>")
@@ -64,13 +64,13 @@ def count_or_all(what: str) -> Kind:
         if isinstance(value, str) and value == ALL:
             return ALL
         if not _is_whole(value) or value < 1:
-            raise ValueError(f"it must be a number of {what} from 1, or '{ALL}'.")
+            raise ValueError(f"it must be a number of {what} of at least 1, or '{ALL}'.")
         return int(value)
 
     return Kind(check, _parsed, f"<integer>|{ALL}")
 
 
-def text(what: str = "a text") -> Kind:
+def text(what: str = "text") -> Kind:
     def check(value: Any) -> str:
         if not isinstance(value, str):
             raise ValueError(f"it must be {what}.")

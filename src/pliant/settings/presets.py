@@ -90,7 +90,8 @@ def _scales(levels: int, size: float) -> tuple[float, ...]:
         return tuple(scale for scale in _SCALES[_USUAL] if size * scale >= _SMALLEST) or (1.0,)
     if levels not in _SCALES:
         raise ValueError(
-            f"scales must be given for {levels} levels: pliant has its own for up to {max(_SCALES)}."
+            f"scales: give them for {levels} levels. pliant has default scales for at most {max(_SCALES)} "
+            "levels."
         )
     return _SCALES[levels]
 

@@ -117,12 +117,12 @@ def given(belief: Belief, fixed: NDArray[np.integer] | list[int], places: Floats
     fixed = np.asarray(fixed, dtype=np.int64)
     places = np.asarray(places, dtype=np.float64).reshape(-1, 2)
     if len(fixed) != len(places):
-        raise ValueError(f"{len(fixed)} landmarks are fixed, and there are {len(places)} places for them.")
+        raise ValueError(f"{len(fixed)} landmarks are fixed, but there are {len(places)} places for them.")
     if not len(fixed):
         return belief
     if len(set(fixed.tolist())) != len(fixed) or fixed.min() < 0 or fixed.max() >= len(belief.points):
         raise ValueError(
-            f"fixed landmarks are numbers from 0 to {len(belief.points) - 1}, each of them once."
+            f"fixed landmarks must be numbers from 0 to {len(belief.points) - 1}, without repeats."
         )
     rows = np.stack([2 * fixed, 2 * fixed + 1], axis=1).ravel()
     # C_:f, all rows of the covariance and the columns of what is fixed.

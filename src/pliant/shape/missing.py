@@ -51,10 +51,10 @@ def complete(incomplete: Floats, jobs: Jobs = 1) -> Float64:
         return shapes
     never = np.flatnonzero(~np.any(known, axis=0))
     if len(never):
-        raise ValueError(f"landmark {never[0]} is missing in every sample, and cannot be filled in.")
+        raise ValueError(f"landmark {never[0]} is missing in every sample, so it cannot be filled in.")
     few = np.flatnonzero(np.sum(known, axis=1) < 3)
     if len(few):
-        raise ValueError(f"shape {few[0]} has fewer than three known landmarks, and cannot be filled in.")
+        raise ValueError(f"shape {few[0]} has fewer than three known landmarks, so it cannot be filled in.")
     count = -(-len(shapes) // _AT_ONCE)
     parts = [shapes[number::count] for number in range(count)]
     if count == 1 or not all(np.all(np.any(known[number::count], axis=0)) for number in range(count)):

@@ -25,9 +25,31 @@ SIMILARITY = 4
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ShapeModel(Concise):
-    """`mean (v, 2)`, `basis (2v, 4 + n)`, `eigenvalues (n,)` of the modes behind the similarity.
+    """A point distribution model: shapes are s = mean + basis p.
 
-    `total_variance` and `rank` count all modes that the training shapes have, kept or not.
+    Attributes
+    ----------
+    mean : ndarray, shape (v, 2)
+        The mean shape.
+    basis : ndarray, shape (2v, 4 + n)
+        Orthonormal columns: four for the similarity, then one for each mode.
+    eigenvalues : ndarray, shape (n,)
+        The variances of the modes, in square pixels.
+    total_variance : float
+        The variance of the training shapes along all modes, including those that were dropped.
+    rank : int
+        The number of modes that the training shapes have, including those that were dropped.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> shapes = np.stack([sample.points() for sample in pliant.synthetic.faces(8, image_size=64)])
+    >>> model = pliant.shape.train_shape_model(shapes, size=50, modes=3)
+    >>> model.landmarks, model.modes, model.parameters
+    (68, 3, 7)
+    >>> 0 < model.variance_kept < 1, model.noise_variance > 0
+    (True, True)
+
     """
 
     mean: Float64
@@ -38,53 +60,155 @@ class ShapeModel(Concise):
 
     @property
     def landmarks(self) -> int:
+        """The number of landmarks, v."""
         return len(self.mean)
 
     @property
     def modes(self) -> int:
-        """Number of modes, the similarity not counted."""
+        """The number of modes, n; the similarity does not count."""
         return len(self.eigenvalues)
 
     @property
     def parameters(self) -> int:
-        """Length of the parameter vector p: 4 + modes."""
+        """The length of a parameter vector p: 4 + n."""
         return SIMILARITY + self.modes
 
     @property
     def noise_variance(self) -> float:
+        """The mean variance of the modes that were dropped, in square pixels."""
         return pca.noise_variance(self.eigenvalues, self.total_variance, self.rank)
 
     @property
     def variance_kept(self) -> float:
+        """The share of the training shapes' variance that the modes explain."""
         return pca.variance_kept(self.eigenvalues, self.total_variance)
 
     def project(self, points: Floats) -> Float64:
-        """Parameters `(..., 4 + n)` of the shapes in the model nearest to `points (..., v, 2)`."""
+        """Return the parameters of the shapes in the model that are nearest to given points.
+
+        Parameters
+        ----------
+        points : array, shape (..., v, 2)
+            The points.
+
+        Returns
+        -------
+        ndarray, shape (..., 4 + n)
+            The parameters: four of the similarity, then those of the modes.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> shape.project(shape.mean).round(9).tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+        """
         difference = np.asarray(points - self.mean, dtype=np.float64)
-        return difference.reshape(*difference.shape[:-2], -1) @ self.basis
+        return difference.reshape(*difference.shape[:-2], -1) @ self.basis  # eq. 6
 
     def instance(self, parameters: Floats) -> Float64:
-        """Shapes `(..., v, 2)` with parameters `(..., 4 + n)`."""
+        """Return the shapes with given parameters.
+
+        Parameters
+        ----------
+        parameters : array, shape (..., 4 + n)
+            The parameters.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2)
+            The shapes.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> np.array_equal(shape.instance(np.zeros(shape.parameters)), shape.mean)
+        True
+
+        """
         offset = np.asarray(parameters, dtype=np.float64) @ self.basis.T
-        return self.mean + offset.reshape(*offset.shape[:-1], -1, 2)
+        return self.mean + offset.reshape(*offset.shape[:-1], -1, 2)  # eq. 1, 3
 
     def mahalanobis(self, parameters: Floats) -> Float64:
-        """Distances `(...)` of shapes from the mean, in deviations, per root of the number of modes.
+        """Return the distances of shapes from the mean, in standard deviations.
 
-        The similarity of the parameters `(..., 4 + n)` does not count: a shape may be anywhere, at any size.
+        Distances are divided by the square root of the number of modes. The similarity does not count: a shape may
+        be anywhere, at any size.
+
+        Parameters
+        ----------
+        parameters : array, shape (..., 4 + n)
+            The parameters of the shapes.
+
+        Returns
+        -------
+        ndarray, shape (...)
+            The distances.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> parameters = np.concatenate([np.zeros(4), 2 * np.sqrt(shape.eigenvalues)])
+        >>> round(shape.mahalanobis(parameters).item(), 6)
+        2.0
+
         """
         modes = parameters[..., SIMILARITY:]
         return np.asarray(np.sqrt(np.sum(modes**2 / self.eigenvalues, axis=-1) / max(self.modes, 1)))
 
     def clamped(self, parameters: Floats, limit: float) -> Float64:
-        """Parameters `(..., 4 + n)` with modes that are beyond the limit pulled back onto the ellipsoid."""
+        """Return parameters whose modes are pulled back onto an ellipsoid where they lie outside.
+
+        Parameters
+        ----------
+        parameters : array, shape (..., 4 + n)
+            The parameters of the shapes.
+        limit : float
+            The largest Mahalanobis distance allowed, as `mahalanobis` measures it.
+
+        Returns
+        -------
+        ndarray, shape (..., 4 + n)
+            The parameters; those within the limit are unchanged.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> parameters = np.concatenate([np.zeros(4), 9 * np.sqrt(shape.eigenvalues)])
+        >>> round(shape.mahalanobis(shape.clamped(parameters, limit=3.0)).item(), 6)
+        3.0
+
+        """
         excess = np.maximum(self.mahalanobis(parameters) / limit, 1.0)[..., None]
         return np.concatenate(
             [parameters[..., :SIMILARITY], parameters[..., SIMILARITY:] / excess], axis=-1, dtype=np.float64
         )
 
     def scaled(self, factor: float) -> ShapeModel:
-        """The same model with `factor` times as many pixels along each axis."""
+        """Return the same model at another resolution.
+
+        Parameters
+        ----------
+        factor : float
+            How many times as many pixels there are along each axis.
+
+        Returns
+        -------
+        ShapeModel
+            The scaled model.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> np.allclose(shape.scaled(2).mean, 2 * shape.mean)
+        True
+
+        """
         return replace(
             self,
             mean=readonly(self.mean * factor),
@@ -93,11 +217,49 @@ class ShapeModel(Concise):
         )
 
     def shifted(self, offset: Floats) -> ShapeModel:
-        """The same model with its mean moved by `offset (2,)`; the basis does not depend on it."""
+        """Return the same model with its mean moved. The basis does not depend on it.
+
+        Parameters
+        ----------
+        offset : array, shape (2,)
+            The shift along x and y.
+
+        Returns
+        -------
+        ShapeModel
+            The shifted model.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> np.allclose(shape.shifted(np.array([5.0, 0.0])).mean - shape.mean, [5, 0])
+        True
+
+        """
         return replace(self, mean=readonly(self.mean + offset))
 
     def truncated(self, modes: int | float) -> ShapeModel:
-        """The leading modes alone, chosen by count or by the share of variance they explain."""
+        """Return the same model with its leading modes alone.
+
+        Parameters
+        ----------
+        modes : int or float
+            An integer is the number of modes; a fraction is the share of the variance that they explain.
+
+        Returns
+        -------
+        ShapeModel
+            The truncated model.
+
+        Examples
+        --------
+        >>> import pliant
+        >>> shape = pliant.load("faces.pliant").levels[-1].shape
+        >>> shape.truncated(2).modes
+        2
+
+        """
         kept = pca.choose_modes(self.eigenvalues, self.total_variance, modes, "shape_modes")
         return replace(
             self,
@@ -107,20 +269,49 @@ class ShapeModel(Concise):
 
 
 def train_shape_model(shapes: Floats, size: float, modes: int | float = 1.0, jobs: Jobs = 1) -> ShapeModel:
-    """The model of shapes `(k, v, 2)`, whose mean is centred at the origin and has the given size.
+    """Train a point distribution model.
 
-    What a similarity can do is taken out of the aligned shapes before their principal components are
-    found, so that similarity and modes are orthogonal and no mode spends itself on pose. Of thousands of shapes,
-    the components are those of a scatter matrix that is summed over parts; the model is the same bit by bit
-    whoever sums them.
+    What a similarity can do is taken out of the aligned shapes before their principal components are found.
+    Similarity and modes are therefore orthogonal, and no mode describes pose.
+
+    Parameters
+    ----------
+    shapes : array, shape (k, v, 2)
+        At least two shapes of at least three landmarks.
+    size : float
+        The size of the mean shape, in pixels. The mean is centred at the origin.
+    modes : int or float
+        An integer is the number of modes; a fraction is the share of the variance that they explain. 1.0 keeps
+        all.
+    jobs : int, Crew or None
+        Threads, or a cluster from `pliant.connect`. The result is the same bit by bit.
+
+    Returns
+    -------
+    ShapeModel
+        The trained model.
+
+    Raises
+    ------
+    ValueError
+        If there are too few shapes or landmarks.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> shapes = np.stack([sample.points() for sample in pliant.synthetic.faces(8, image_size=64)])
+    >>> model = pliant.shape.train_shape_model(shapes, size=50, modes=0.9)
+    >>> round(pliant.shape.shape_size(model.mean).item()), model.variance_kept >= 0.9
+    (50, True)
+
     """
     shapes = np.asarray(shapes, dtype=np.float64)
     if shapes.ndim != 3 or shapes.shape[2] != 2:
-        raise ValueError(f"shapes must have the dimensions (shapes, landmarks, 2), not {shapes.shape}.")
+        raise ValueError(f"shapes must be an array of shape (shapes, landmarks, 2), not {shapes.shape}.")
     if len(shapes) < 2:
         raise ValueError("a shape model needs at least two shapes.")
     if shapes.shape[1] < 3:
-        raise ValueError(f"a shape model needs at least three landmarks, and there are {shapes.shape[1]}.")
+        raise ValueError(f"a shape model needs at least three landmarks, but there are {shapes.shape[1]}.")
     parts = parts_of_shapes(shapes)
     mean = procrustes_mean(shapes, jobs=jobs)
     factor = size / float(shape_size(mean))
@@ -175,4 +366,4 @@ def similarity_vectors(mean: Floats) -> Float64:
     x, y = (mean - mean.mean(axis=0)).T
     one, zero = np.ones_like(x), np.zeros_like(x)
     vectors = [np.stack(pair, axis=-1).ravel() for pair in ((x, y), (-y, x), (one, zero), (zero, one))]
-    return np.stack([vector / np.linalg.norm(vector) for vector in vectors], axis=-1)
+    return np.stack([vector / np.linalg.norm(vector) for vector in vectors], axis=-1)  # eq. 2

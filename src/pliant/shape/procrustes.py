@@ -25,30 +25,105 @@ AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Similarity(Concise):
-    """One or many similarities: `factor (...)` = scale * exp(i angle), and `offset (...)` = tx + i ty."""
+    """One or many similarity transforms of the plane: z becomes factor * z + offset, with z = x + iy.
+
+    Parameters
+    ----------
+    factor : ndarray of complex, shape (...)
+        The scale times exp(i angle).
+    offset : ndarray of complex, shape (...)
+        The shift tx + i ty.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> quarter_turn = pliant.shape.Similarity(np.array(2j), np.array(1 + 0j))
+    >>> quarter_turn.scale.item(), np.degrees(quarter_turn.angle).item()
+    (2.0, 90.0)
+
+    """
 
     factor: Complex
     offset: Complex
 
     @property
     def scale(self) -> Float64:
+        """The factor by which lengths grow, `(...)`."""
         return np.abs(self.factor)
 
     @property
     def angle(self) -> Float64:
-        """Radians; positive turns the x axis towards the y axis."""
+        """The angle in radians, `(...)`. A positive angle turns the x axis towards the y axis."""
         return np.angle(self.factor)
 
     def apply(self, points: Floats) -> Float64:
-        """Points `(..., v, 2)` moved."""
+        """Move points.
+
+        Parameters
+        ----------
+        points : array, shape (..., v, 2)
+            The points to move. With many similarities, the leading dimensions broadcast.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2)
+            The moved points.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> quarter_turn = pliant.shape.Similarity(np.array(1j), np.array(10 + 0j))
+        >>> quarter_turn.apply(np.array([[1.0, 0.0], [0.0, 1.0]]))
+        array([[10.,  1.],
+               [ 9.,  0.]])
+
+        """
         return _points(self.factor[..., None] * _complex(points) + self.offset[..., None])
 
     def inverse(self) -> Similarity:
+        """Return the transform that undoes this one.
+
+        Returns
+        -------
+        Similarity
+            As many transforms as there are here.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> transform = pliant.shape.Similarity(np.array(2j), np.array(3 + 0j))
+        >>> points = np.array([[1.0, 0.0], [0.0, 1.0]])
+        >>> np.allclose(transform.inverse().apply(transform.apply(points)), points)
+        True
+
+        """
         return Similarity(1 / self.factor, -self.offset / self.factor)
 
 
 def align(source: Floats, target: Floats) -> Similarity:
-    """The similarity that brings `source (..., v, 2)` nearest to `target (..., v, 2)` in least squares."""
+    """Return the similarity that brings one shape nearest to another in the least-squares sense.
+
+    Parameters
+    ----------
+    source : array, shape (..., v, 2)
+        The shapes to move.
+    target : array, shape (..., v, 2)
+        The shapes to reach. The leading dimensions broadcast.
+
+    Returns
+    -------
+    Similarity
+        One transform for each pair of shapes, `(...)`. It never reflects.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> square = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])
+    >>> found = pliant.shape.align(square, 3 * square + 5)
+    >>> round(found.scale.item(), 6), found.apply(square).shape
+    (3.0, (4, 2))
+
+    """
     source_points, target_points = _complex(source), _complex(target)
     source_centre = source_points.mean(axis=-1, keepdims=True)
     target_centre = target_points.mean(axis=-1, keepdims=True)
@@ -60,10 +135,33 @@ def align(source: Floats, target: Floats) -> Similarity:
 
 
 def generalised_procrustes(shapes: Floats, tolerance: float = 1e-10) -> tuple[Float64, Float64]:
-    """The mean `(v, 2)` of shapes `(k, v, 2)` and the shapes `(k, v, 2)` aligned to it by similarities.
+    """Align shapes to their common mean with similarity transforms.
 
-    The mean is centred, its root-mean-square distance to the centre is 1, and it is turned to the
-    average orientation of the shapes: upright objects have an upright mean.
+    The mean is centred, its root-mean-square distance to the centre is 1, and it has the average orientation of
+    the shapes: upright objects have an upright mean.
+
+    Parameters
+    ----------
+    shapes : array, shape (k, v, 2)
+        The shapes.
+    tolerance : float
+        The iteration ends when no coordinate of the mean changes by more than this.
+
+    Returns
+    -------
+    mean : ndarray, shape (v, 2)
+        The mean shape.
+    aligned : ndarray, shape (k, v, 2)
+        The shapes, aligned to the mean.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> shapes = np.stack([sample.points() for sample in pliant.synthetic.faces(5, image_size=64)])
+    >>> mean, aligned = pliant.shape.generalised_procrustes(shapes)
+    >>> mean.shape, aligned.shape
+    ((68, 2), (5, 68, 2))
+
     """
     shapes = np.asarray(shapes, dtype=np.float64)
     mean = procrustes_mean(shapes, tolerance)
@@ -115,7 +213,25 @@ def _turns(shapes: Float64, mean: Float64) -> Complex:
 
 
 def shape_size(points: Floats) -> Float64:
-    """Size of shapes `(..., v, 2)`: the mean of the height and the width of the bounding box."""
+    """Return the size of shapes: the mean of the height and the width of the bounding box.
+
+    Parameters
+    ----------
+    points : array, shape (..., v, 2)
+        The shapes.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The sizes, in pixels.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> pliant.shape.shape_size(np.array([[0.0, 0.0], [4.0, 0.0], [4.0, 2.0]])).item()
+    3.0
+
+    """
     return np.asarray(np.mean(np.ptp(points, axis=-2), axis=-1), dtype=np.float64)
 
 

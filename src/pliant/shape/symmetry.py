@@ -41,16 +41,16 @@ def find_mirror(shapes: Floats) -> Int32:
     mean, permutation, mismatch, ratio = _in_a_mirror(shapes)
     if ratio > _VARIATION:
         raise ValueError(
-            f"the object does not look symmetric: in a mirror its mean shape is off by {ratio:.1f} times the "
-            "variation of its landmarks. If you know the pairs, give them."
+            f"the object does not look symmetric: when mirrored, its mean shape is off by {ratio:.1f} times "
+            "the variation of its landmarks. If you know the pairs, give them."
         )
     distances = np.linalg.norm(mean[:, None] - mean, axis=-1) + np.diag(np.full(len(mean), np.inf))
     doubtful = mismatch > _NEIGHBOUR * np.maximum(distances.min(axis=1), 2 * _PRECISION)
     if np.any(doubtful) or np.any(permutation[permutation] != np.arange(len(mean))):
         first = int(np.argmax(doubtful))
         raise ValueError(
-            f"the object looks symmetric, but not so well that landmark {first} and others have a sure partner: "
-            "give the pairs."
+            f"the object looks symmetric, but not clearly enough to find partners for landmark {first} and "
+            "others: give the pairs."
         )
     return permutation
 
@@ -66,16 +66,18 @@ def mirror_of_pairs(pairs: Iterable[Sequence[int]], landmarks: int) -> Int32:
     seen: set[int] = set()
     for pair in pairs:
         if len(pair) != 2 or pair[0] == pair[1]:
-            raise ValueError(f"a pair is two different landmarks, not {', '.join(map(str, pair))}.")
+            raise ValueError(f"a pair must be two different landmarks, not {', '.join(map(str, pair))}.")
         for number in pair:
             if not 0 <= number < landmarks:
-                raise ValueError(f"a pair names landmark {number}, and there are 0 to {landmarks - 1}.")
+                raise ValueError(
+                    f"a pair has landmark {number}, but landmarks are numbered from 0 to {landmarks - 1}."
+                )
             if number in seen:
                 raise ValueError(f"landmark {number} is in two pairs.")
             seen.add(number)
         permutation[list(pair)] = pair[1], pair[0]
     if not seen:
-        raise ValueError("there is no pair: name the landmarks that change places in a mirror, two by two.")
+        raise ValueError("there is no pair: give the landmarks that swap places in a mirror, two by two.")
     return permutation
 
 

@@ -83,26 +83,27 @@ class ShapeVariance(Concise):
         verdict = (
             "The annotations agree well."
             if share < 0.05
-            else "Differences between objects are still far larger than between annotators."
+            else "Differences between objects are still much larger than between annotators."
             if share < 0.2
-            else "Much of what looks like variation is disagreement: agree on what the landmarks are."
+            else "Much of the apparent variation is disagreement: agree on what the landmarks are."
         )
         bias = ""
         if self.annotators.chance is not None and self.annotators.chance < 0.05:
             bias = (
-                f" {_percent(self.systematic)} is a difference that is alike in all images: the two do not mean "
-                "quite the same places."
+                f" {_percent(self.systematic)} is a difference that is the same in all images: the "
+                "annotators place landmarks differently."
             )
         if self.without is not None:
             where = "1 image has" if self.half == 1 else f"{self.half} images have"
             verdict = (
-                f"{where} half of all disagreement: look there for mistakes. Without, it is "
+                f"{where} half of all disagreement: look there for mistakes. Without "
+                f"{'it' if self.half == 1 else 'them'}, the annotators' share is "
                 f"{_percent(1 - self.without)}."
             )
         return (
-            f"{_percent(share)} of the variation in shape is the annotators', and "
-            f"{_percent(self.repeatability)} is between the objects (repeatability "
-            f"{self.repeatability:.2f}, {self.images} images).{bias} {verdict}"
+            f"{_percent(share)} of the variation in shape comes from the annotators, and "
+            f"{_percent(self.repeatability)} from the objects (repeatability {self.repeatability:.2f}, "
+            f"{self.images} images).{bias} {verdict}"
         )
 
 
@@ -120,7 +121,7 @@ def procrustes_variance(shapes: Floats) -> ShapeVariance:
     """
     repeats, objects, landmarks = shapes.shape[:3]
     if repeats < 2 or objects < 2:
-        raise ValueError("an analysis of variance needs two objects or more, and each of them twice or more.")
+        raise ValueError("an analysis of variance needs at least two objects, each annotated at least twice.")
     flat = np.asarray(shapes, dtype=np.float64).reshape(-1, landmarks, 2)
     _, aligned = generalised_procrustes(facing_alike(flat, find_mirrored(flat)))
     # The mean has a root mean square of 1; centroid size is the root of the sum.

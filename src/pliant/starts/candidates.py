@@ -17,7 +17,7 @@ def start_candidates(model: Model, start: Floats) -> list[Float64]:
     start = np.asarray(start, dtype=np.float64)
     several = start.ndim == 3 or (start.ndim == 2 and start.shape[1] == 4)
     if several and not len(start):
-        raise ValueError("there is no start: of several, at least one must be given.")
+        raise ValueError("there is no start: give at least one.")
     return [start_points(model, one) for one in (start if several else [start])]
 
 
@@ -28,13 +28,13 @@ def start_points(model: Model, start: Floats) -> Float64:
         return from_box(model, start)
     if start.shape != (model.landmarks, 2):
         raise ValueError(
-            f"a start is a shape of {model.landmarks} points or a box of 4 numbers (left, top, right, "
-            f"bottom), not an array of {start.shape}."
+            f"a start must be a shape of {model.landmarks} points or a box of 4 numbers (left, top, right, "
+            f"bottom), not an array of shape {start.shape}."
         )
     if not np.all(np.isfinite(start)):
         raise ValueError("the start has coordinates that are not finite numbers.")
     if shape_size(start) < 1:
-        raise ValueError("the start has no size: all of its points lie within one pixel.")
+        raise ValueError("the start has no size: all its points are within one pixel.")
     return np.asarray(start, dtype=np.float64)
 
 
@@ -44,7 +44,7 @@ def inside(candidates: list[Float64], image: Image) -> list[Float64]:
     if min(shares) > 0.5:
         height, width = image.shape[:2]
         raise ValueError(
-            f"the start lies outside of the image: {min(shares):.0%} of its points are beyond {width} x {height} "
+            f"the start is outside the image: {min(shares):.0%} of its points are beyond {width} x {height} "
             "pixels."
         )
     return [points for points, share in zip(candidates, shares, strict=True) if share <= 0.5]
@@ -59,7 +59,7 @@ def resembling(model: Model, candidates: list[Float64], image: Image) -> list[Fl
         for points in candidates
     ]
     if all(problems):
-        raise ValueError(f"this is no start: {problems[0]}")
+        raise ValueError(f"this start cannot be used: {problems[0]}")
     return [points for points, problem in zip(candidates, problems, strict=True) if not problem]
 
 

@@ -69,27 +69,29 @@ class Chain:
 
 
 def find_starts(model: Model, settings: Starting | str | None = None, **changes: Any) -> FindStarts:
-    """A function that finds the starts in an image.
+    """Return a function that finds the starts in an image.
+
+    The function gives starts for one object. `fit` without starts finds all objects, and tries several ways.
 
     Parameters
     ----------
-    model
-        What to look for. `auto` is the detector that it learned about, else the placement in its training images if
-        that is much the same in all, else a scan.
-    settings
-        How to look, `Starting()` if not given; a text is a way to start. Of the `tries`, the first is the most
-        likely start, and the others are drawn about it by the learned spread, from `seed`; a scan gives its best
-        finds. docs/explanation/starts.md has what more and fewer are worth. `detector` is the one that the model
-        was trained with, if it has no name of its own; of its boxes the first is taken, which for Haar's is the
-        largest. A function gives starts for one object; `fit` finds all, and tries several ways, if it
-        is given none.
+    model : Model
+        What to look for. `auto` uses the detector that the model learned about, else the placement in its training
+        images if that is much the same in all, else a scan.
+    settings : Starting, str or None
+        How to look; `Starting()` by default, and a string is a way to start. The first of the `tries` is the most
+        likely start; the others are drawn around it with the learned spread, from `seed`. A scan gives its best
+        finds. `docs/explanation/starts.md` measures what more and fewer tries are worth. If the model was trained
+        with a detector that has no name, give the same one as `detector`. Its first box is used; that of Haar's is
+        the largest.
     **changes
         Settings by their names, in place of those in `settings`.
 
     Returns
     -------
-    function
-        From an image to starts `(k, v, 2)`, or to one box `(4,)`; a ValueError says why there is none.
+    callable
+        From an image, `(h, w)` or `(h, w, 3)`, to starts `(k, v, 2)` or one box `(4,)`. It raises a ValueError
+        that says why there is no start.
 
     Examples
     --------
@@ -107,7 +109,7 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
         settings = Starting(start=settings)
     settings = (settings or Starting()).changed(**changes)
     if settings.start == "landmarks":
-        raise ValueError("start=landmarks: these are not looked for in an image; give them as starts.")
+        raise ValueError("start=landmarks: landmarks cannot be found in an image; give them as starts.")
     chosen = chosen_way(model, settings.detector) if settings.start == "auto" else settings.start
     if chosen == "scan":
         # The best finds in all of the image compete, wherever they are.
@@ -131,7 +133,8 @@ def find_chain(model: Model, settings: Starting | None = None, **changes: Any) -
         return Chain((_way(model, settings.start, settings),))
     if settings.fallback is not None:
         raise ValueError(
-            f"fallback={settings.fallback}: with start=auto, other ways are tried anyway; it is for start=detector."
+            f"fallback={settings.fallback}: start=auto tries other ways anyway; use fallback with "
+            "start=detector."
         )
     names = ["detector"] if _knows_detector(model, settings.detector) else []
     usual = _known(model, IMAGE)
@@ -193,7 +196,7 @@ def _looked_at(find: Callable[[Image], Any]) -> Callable[[Image], Any]:
     def checked(image: Image) -> Any:
         height, width = image.shape[:2]
         if min(height, width) < _FEWEST:
-            raise ValueError(f"{width} x {height} pixels are too few to find anything in.")
+            raise ValueError(f"{width} x {height} pixels are too few to find anything.")
         return find(image)
 
     return checked
@@ -225,7 +228,8 @@ def _find(model: Model, way: str, settings: Starting) -> FindObjects:
     relation = _known(model, name)
     if relation is None:
         raise ValueError(
-            f"this model has not learned where the object is in the boxes of {name}: train it with that detector."
+            f"this model has not learned where the object is in the boxes of {name}: train it with that "
+            "detector."
         )
     return partial(_detect, name, run, relation, mean, moves)
 
@@ -254,12 +258,12 @@ def _detector(model: Model, detector: str | Detector | None) -> tuple[str, Detec
     learned = [known.reference for known in model.placements if known.reference != IMAGE]
     if not learned:
         raise ValueError(
-            "this model has learned about no detector: train it with one, or start in another way "
+            "this model was trained without a detector: train it with one, or start in another way "
             "(placement, scan, centre)."
         )
     if learned[0] not in DETECTORS:
         raise ValueError(
-            f"this model was trained with the detector {learned[0]}: say where it is, as in "
+            f"this model was trained with the detector {learned[0]}: give its file, as in "
             "detector=file.py:function."
         )
     return learned[0], DETECTORS[learned[0]]

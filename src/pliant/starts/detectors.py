@@ -83,8 +83,8 @@ def find_detector(detector: str | Detector) -> tuple[str, Detector]:
     module, colon, function = detector.rpartition(":")
     if not colon:
         raise ValueError(
-            f"there is no detector '{detector}'. Known: {', '.join(DETECTORS)}, and functions of your own as "
-            "module:function or file.py:function."
+            f"there is no detector '{detector}'. Known detectors: {', '.join(DETECTORS)}, and your own "
+            "functions as module:function or file.py:function."
         )
     return function, _imported(detector, module, function)
 
@@ -105,8 +105,8 @@ def detected(name: str, detector: Detector, image: Image) -> Float64:
     empty = boxes.shape[1:] == (4,) and np.any(boxes[:, 2:] - boxes[:, :2] < 1)
     if boxes.ndim != 2 or boxes.shape[1] != 4 or not np.all(np.isfinite(boxes)) or empty:
         raise ValueError(
-            f"the detector {name} must give boxes (k, 4) of left, top, right, bottom, each at least a pixel wide "
-            f"and high, not {boxes.tolist() if boxes.size <= 8 else boxes.shape}."
+            f"the detector {name} must return boxes (k, 4) of left, top, right, bottom, each at least one "
+            f"pixel wide and high, not {boxes.tolist() if boxes.size <= 8 else boxes.shape}."
         )
     return boxes
 

@@ -26,8 +26,8 @@ def check_sides(image: Image) -> None:
     shorter, longer = sorted(image.shape[:2])
     if longer > _LONGEST * shorter:
         raise NothingFound(
-            f"the image has {image.shape[1]} x {image.shape[0]} pixels, and a scan looks at sides of at most "
-            f"{_LONGEST} to 1: cut it, or say where the object is."
+            f"the image has {image.shape[1]} x {image.shape[0]} pixels, but a scan needs sides with a ratio "
+            f"of at most {_LONGEST} to 1: crop it, or say where the object is."
         )
 
 

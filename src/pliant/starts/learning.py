@@ -75,8 +75,8 @@ def _learned(
             share = placements.pop().found if hits else 0.0
             if detector != "auto":
                 raise ValueError(
-                    f"the detector {asked[0]} found the object in {share:.0%} of {len(seen)} training images, and "
-                    "half is the least to learn from: take another detector, or none."
+                    f"the detector {asked[0]} found the object in {share:.0%} of {len(seen)} training "
+                    "images, but at least half are needed to learn from: use another detector, or none."
                 )
     return tuple(placements)
 

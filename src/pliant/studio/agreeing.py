@@ -124,7 +124,7 @@ def compare_with(studio: Studio, body: Place) -> Comparison:
     """Compare with the annotation in a file or folder, which must lie in the folder that is open."""
     path = _inside(studio, body.path)
     if not path.exists():
-        raise Refused(f"{body.path}: there is no such file or folder beside the images.", 404)
+        raise Refused(f"{body.path}: there is no such file or folder next to the images.", 404)
     if path.is_dir():
         dataset = load_dataset(path, images=_root(studio))
         second = {sample.name: sample.annotation() for sample in dataset if sample.points_source is not None}
@@ -186,15 +186,15 @@ def _kept(studio: Studio, name: str, second: Mapping[str, Annotation]) -> Compar
             continue  # Said where the image is opened.
     pairs, only_first, only_second = match_names(list(first), list(second))
     if not pairs:
-        raise Refused(f"{name} has no image in common with what is open: images are known by their names.")
+        raise Refused(f"{name} has no image in common with the open folder: images are matched by name.")
     count = len(collection.names)
     theirs: list[Float64] = []
     for key, other in pairs:
         annotation = second[other]
         if len(annotation.points) != count:
             raise Refused(
-                f"{name} has {len(annotation.points)} landmarks in {key}, and there are {count} here: only the "
-                "same landmarks can be compared."
+                f"{name} has {len(annotation.points)} landmarks in {key}, but there are {count} here: only "
+                "the same landmarks can be compared."
             )
         theirs.append(annotation.points[_order(collection.own_names, annotation.names)])
     found = compare(
@@ -274,10 +274,10 @@ def _inside(studio: Studio, path: str) -> Path:
     try:
         found = real_path(root / path)
     except (ValueError, OSError):
-        raise Refused(f"'{path[:80]}' is no path.", 400) from None
+        raise Refused(f"'{path[:80]}' is not a path.", 400) from None
     if not path or "\0" in path or not found.is_relative_to(root):
         raise Refused(
-            f"'{path[:80]}' is not in the folder that is open. Copy it there, or choose the file with the button.",
+            f"'{path[:80]}' is not in the open folder. Copy it there, or choose the file with the button.",
             403,
         )
     return found

@@ -89,7 +89,7 @@ class _Outcome:
     """Suspects of the last check: for each its image and the points `(v, 2)` that were judged."""
 
     checked: int = 0
-    sentence: str = "Nothing was checked yet."
+    sentence: str = "Nothing has been checked yet."
     suspects: tuple[Suspect, ...] = ()
     images: tuple[int, ...] = ()
     points: tuple[Float64, ...] = ()
@@ -132,7 +132,7 @@ def _desk(studio: Studio) -> _Desk:
 def start_check(studio: Studio) -> JobState:
     """Look for annotations that look wrong, in the background."""
     if any(job.state == "running" and job.title == _TITLE for job in studio.jobs.states()):
-        raise Refused("a check is under way already.")
+        raise Refused("a check is already running.")
 
     def work(job: Job) -> str:
         desk = _desk(studio)
@@ -193,12 +193,12 @@ def mend(studio: Studio, number: int, body: ByWhom) -> Found:
     index = outcome.images[number]
     marks = studio.collection.marks(index)
     if one.mend is None:
-        raise Refused("nobody can say where these points should be: open the image in Annotate.")
+        raise Refused("nothing is known about where these points should be: open the image in Annotate.")
     if _state(studio, outcome, number) == "mended":
         return _found(studio, outcome, number)
     moved = _moved(one, outcome.points[number])
     if not _same(marks.points[moved], outcome.points[number][moved]):
-        raise Refused("these points were changed since the check: check again.")
+        raise Refused("these points have changed since the check: check again.")
     changes = {int(landmark): _mended(marks, int(landmark), one.mend[landmark]) for landmark in moved}
     studio.apply(index, Change(uuid4().hex, body.client, changes))
     return _found(studio, outcome, number)
@@ -224,7 +224,7 @@ def _searched(studio: Studio, job: Job) -> _Outcome:
         points.append(marks.points)
         sizes.append(size)
     if len(images) < FEWEST:
-        said = f"{len(images)} images have landmarks: with fewer than {FEWEST}, nothing is usual."
+        said = f"{len(images)} images have landmarks: fewer than {FEWEST} are too few to compare."
         return _Outcome(len(images), said)
 
     def advance() -> None:

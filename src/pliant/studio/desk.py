@@ -92,7 +92,7 @@ class Studio:
         """The image of this number; a LookupError if there is none."""
         if not 0 <= index < len(self.collection):
             raise LookupError(
-                f"there is no image {index}: there are {len(self.collection):,}, counted from 0."
+                f"there is no image {index}: there are {len(self.collection):,} images, counted from 0."
             )
         return self.collection.entries[index]
 
@@ -104,8 +104,8 @@ class Studio:
             file = self.model_file
             if file is None:
                 raise Refused(
-                    f"there is no model yet: finish {FEWEST} images in Annotate and train one, or start the studio "
-                    "with --model."
+                    f"there is no model yet: finish {FEWEST} images in Annotate and train one, or start the "
+                    "studio with --model."
                 )
             stamp = file.stat().st_mtime_ns
             if self._read is None or self._read[:2] != (file, stamp):
@@ -184,10 +184,10 @@ class Studio:
     def _checked(self, points: Float64, fixed: Sequence[int]) -> list[int]:
         count = len(self.collection.names)
         if len(points) != count:
-            raise ValueError(f"there are {count} landmarks, and {len(points)} points were sent.")
+            raise ValueError(f"there are {count} landmarks, but {len(points)} points were sent.")
         wrong = [k for k in fixed if not 0 <= k < count or np.isnan(points[k]).any()]
         if wrong:
-            raise ValueError(f"landmark {wrong[0]} cannot be fixed: it has no place.")
+            raise ValueError(f"landmark {wrong[0]} cannot be fixed: it has no position.")
         return list(fixed)
 
     def template(self) -> Float64 | None:
@@ -217,7 +217,7 @@ class Studio:
         todo = np.flatnonzero(~done).tolist()
         # What comes after the image that is open first, then from the beginning, and what was skipped last.
         turn = sorted(todo, key=lambda index: (index in skipped, index <= after, index))
-        return (turn[0], "the next image of the list that is not finished.") if turn else None
+        return (turn[0], "the next unfinished image in the list.") if turn else None
 
     def _hear(self, event: dict[str, Any]) -> None:
         """What the apprentice says goes to the pages."""

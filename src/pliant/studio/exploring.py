@@ -110,7 +110,7 @@ def explored_texture(studio: Studio, version: str) -> Response:
     """The pictures of the texture's mean and modes, as `texture` in /api/explore says."""
     model = studio.model()
     if version != _version(model):
-        raise Refused("there is a newer model than the one that this page shows: load the page again.", 409)
+        raise Refused("there is a newer model than the one on this page: reload the page.", 409)
     pictures = _pictures(model)
     numbers = np.rint(pictures / _factors(pictures)[:, None, None, None])
     headers = {"Cache-Control": "private, max-age=600"}

@@ -107,4 +107,4 @@ def _not_found(request: Request, error: Exception) -> Response:
 
 
 def _failed(request: Request, error: Exception) -> Response:
-    return told(f"something went wrong that should not: {type(error).__name__}: {error}", 500)
+    return told(f"an unexpected error occurred: {type(error).__name__}: {error}", 500)

@@ -36,7 +36,7 @@ def train_model(studio: Studio, body: Wish) -> JobState:
     """Train a model on all images that are finished; it is then the one that Explore and Fit show."""
     samples = [(source, points) for _, source, points in studio.collection.annotated()]
     if len(samples) < _LEAST:
-        raise Refused(f"{len(samples)} images are finished, and a model needs {_LEAST} at the least.")
+        raise Refused(f"{len(samples)} images are finished, but a model needs at least {_LEAST}.")
     target = studio.trained_file
 
     def work(job: Job) -> str:
@@ -68,7 +68,7 @@ def _in_a_process(job: Job, samples: Samples, names: tuple[str, ...], effort: st
         try:
             problem = ours.recv()
         except EOFError:
-            raise ValueError("training ended before it was done: is there enough memory?") from None
+            raise ValueError("training ended unexpectedly: is there enough memory?") from None
         if problem:
             raise ValueError(problem)
     finally:

@@ -13,15 +13,15 @@ from pliant.synthetic.portrait import face, face_shape
 
 
 def faces(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
-    """Annotated faces as a data set; each is drawn whenever it is asked for.
+    """Make a data set of annotated faces. Each face is drawn when you ask for it.
 
     Parameters
     ----------
-    count
-        How many.
-    seed
+    count : int
+        How many faces.
+    seed : int
         Another seed gives other faces.
-    image_size
+    image_size : int
         Width and height of the images, in pixels.
 
     Returns
@@ -58,12 +58,23 @@ def write_faces(
 
     Parameters
     ----------
-    folder
-        It is made if it is not there; faces of an earlier call are replaced.
-    count, seed, image_size
-        As in `faces`.
-    advance
-        It is called after each face.
+    folder : Path or str
+        The folder; it is made if it does not exist. Faces of an earlier call are replaced.
+    count : int
+        How many faces.
+    seed : int
+        Another seed gives other faces.
+    image_size : int
+        Width and height of the images, in pixels.
+    advance : callable
+        Called after each face, for a progress bar.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.synthetic.write_faces("some", 2, image_size=64)
+    >>> len(pliant.load_dataset("some"))
+    2
 
     """
     from PIL import Image as PIL

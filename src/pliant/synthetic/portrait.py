@@ -27,22 +27,23 @@ _TONES = 8192
 
 
 def face(index: int, seed: int = 0, image_size: int = 256) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """One annotated face, drawn at random.
+    """Draw one annotated face at random.
 
     Parameters
     ----------
-    index
+    index : int
         Which face.
-    seed
+    seed : int
         Another seed gives other faces. The same index and seed give the same face at every `image_size`.
-    image_size
+    image_size : int
         Width and height, in pixels.
 
     Returns
     -------
-    image, points
-        RGB `(image_size, image_size, 3)`, 8-bit, and `(68, 2)`: x and y, 0-based, with pixel centres at integers,
-        in the iBUG order.
+    image : ndarray of uint8, shape (image_size, image_size, 3)
+        The picture in RGB.
+    points : ndarray, shape (68, 2)
+        The landmarks as x and y, 0-based with pixel centres at integers, in the iBUG order.
 
     Examples
     --------

@@ -41,7 +41,25 @@ _GONE = (0.66, 0.88)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FaceFrame(Concise):
-    """An RGB image (h, w, 3), its 68 points (68, 2), and the share of them that can be seen."""
+    """One frame of a synthetic video.
+
+    Attributes
+    ----------
+    image : ndarray of uint8, shape (h, w, 3)
+        The frame in RGB.
+    points : ndarray, shape (68, 2)
+        The landmarks as x and y, in the iBUG order.
+    visible : float
+        The share of the landmarks that can be seen.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> frame = next(pliant.synthetic.face_video(frames=2, width=64))
+    >>> frame.image.shape, frame.points.shape
+    ((48, 64, 3), (68, 2))
+
+    """
 
     image: NDArray[np.uint8]
     points: Array
@@ -69,9 +87,30 @@ class _Motion:
 def face_video(
     frames: int = 250, seed: int = 0, width: int = 320, *, interrupted: bool = True
 ) -> Iterator[FaceFrame]:
-    """The frames of one video, 4 : 3, drawn as they are asked for; another seed shows another person.
+    """Draw the frames of a video of one face, 4 : 3, as you ask for them.
 
-    If it is not `interrupted`, the face is in full view all the time.
+    Parameters
+    ----------
+    frames : int
+        How many frames.
+    seed : int
+        Another seed shows another person.
+    width : int
+        The width of the frames, in pixels.
+    interrupted : bool
+        Something hides the face for a while, and it leaves the picture. Otherwise it is in full view all the time.
+
+    Yields
+    ------
+    FaceFrame
+        The image, its landmarks, and how much of the face can be seen.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> [frame.visible for frame in pliant.synthetic.face_video(frames=2, width=64, interrupted=False)]
+    [1.0, 1.0]
+
     """
     rng = np.random.default_rng([seed, 0x51DE0])
     identity, expression, pose = draw_identity(rng), draw_expression(rng), draw_pose(rng)
@@ -106,7 +145,34 @@ def face_video(
 
 
 def write_video(folder: Path | str, frames: int = 250, seed: int = 0, width: int = 320) -> Path:
-    """Write `face.mp4` and the truth, `face.csv`: frame, time, visible, x0, y0, x1, y1, ...; gives the video."""
+    """Write a video of a face, `face.mp4`, and its landmarks, `face.csv`.
+
+    The table has the columns frame, time, visible, x0, y0, x1, y1 and so on.
+
+    Parameters
+    ----------
+    folder : Path or str
+        The folder; it is made if it does not exist.
+    frames : int
+        How many frames.
+    seed : int
+        Another seed shows another person.
+    width : int
+        The width of the frames, in pixels.
+
+    Returns
+    -------
+    Path
+        The video.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> file = pliant.synthetic.write_video("film", frames=3, width=64)
+    >>> pliant.read_video(file).count
+    3
+
+    """
     import cv2
 
     folder = Path(folder)
@@ -115,7 +181,7 @@ def write_video(folder: Path | str, frames: int = 250, seed: int = 0, width: int
     size = (width, 3 * width // 4)
     writer = cv2.VideoWriter(str(file), cv2.VideoWriter_fourcc(*"mp4v"), RATE, size)  # type: ignore[attr-defined]
     if not writer.isOpened():
-        raise OSError(f"{file}: OpenCV could not begin a video here; can the folder be written to?")
+        raise OSError(f"{file}: OpenCV cannot write a video here. Is the folder writable?")
     with open(folder / "face.csv", "w", newline="", encoding="utf-8") as table:
         rows = csv.writer(table)
         rows.writerow(["frame", "time", "visible", *(f"{axis}{k}" for k in range(68) for axis in "xy")])

@@ -31,17 +31,17 @@ class Column:
 
 _EVERY = (
     Column(
-        "image", "string", "", "the image as it was named; of a video, the video or the file of the frame"
+        "image", "string", "", "name of the image as given; for a video, the video or the file of the frame"
     ),
     Column("object", "int32", "", "number of the object in the image, from 0"),
     Column("status", "string", "", "how the fit ended; `failed` if there is none"),
-    Column("reason", "string", "", "why there is no fit, a sentence; otherwise empty"),
-    Column("confidence", "float64", "", "the probability that the error is below a bound, if it is known"),
-    Column("cost", "float64", "", "what was minimised, at the finest level"),
-    Column("iterations", "int32", "", "how many there were, at all levels together"),
+    Column("reason", "string", "", "a sentence that says why there is no fit; otherwise empty"),
+    Column("confidence", "float64", "", "probability that the error is below a bound, if it is known"),
+    Column("cost", "float64", "", "value of the minimised cost at the finest level"),
+    Column("iterations", "int32", "", "number of iterations at all levels together"),
     Column("seconds", "float64", "s", "how long the fit took, without reading the image"),
-    Column("width", "int32", "px", "of the image"),
-    Column("height", "int32", "px", "of the image"),
+    Column("width", "int32", "px", "width of the image"),
+    Column("height", "int32", "px", "height of the image"),
     Column("x", "landmarks", "px", "from left to right; the centre of the first pixel is 0"),
     Column("y", "landmarks", "px", "from top to bottom; the centre of the first pixel is 0"),
     Column("spread", "landmarks", "px", "standard deviation of a landmark, if the model was calibrated"),
@@ -51,10 +51,10 @@ _EVERY = (
     Column("frame", "int32", "", "number of the frame in the video, from 0", ("track",)),
     Column("time", "float64", "s", "when the frame is shown", ("track",)),
     Column("event", "string", "", "`tracked`, `restarted` or `lost`", ("track",)),
-    Column("mismatch", "float64", "", "what the model cannot explain, over what it sees", ("track",)),
-    Column("algorithm", "string", "", "its name", _JUDGED),
+    Column("mismatch", "float64", "", "what the model cannot explain, relative to what it sees", ("track",)),
+    Column("algorithm", "string", "", "name of the algorithm", _JUDGED),
     Column("start", "int32", "", "number of the start of this image, from 0", _JUDGED),
-    Column("error", "float64", "size", "mean distance at the landmarks that count", _JUDGED),
+    Column("error", "float64", "size", "mean distance over the measured landmarks", _JUDGED),
     Column("distances", "landmarks", "size", "distance of each landmark from where it should be", _JUDGED),
     Column("pixels", "float64", "px", "`error` in pixels of the image", ("evaluation",)),
     Column(
@@ -62,14 +62,14 @@ _EVERY = (
     ),
     Column("found", "bool", "", "whether the fit is on the object", ("evaluation",)),
     Column(
-        "trial", "string", "", "name of all settings together: those of one trial share it", ("experiment",)
+        "trial", "string", "", "name of a set of settings: all fits of one trial share it", ("experiment",)
     ),
     Column("number", "int32", "", "number of the image in its set, from 0", ("experiment",)),
     Column("train", "string", "", "sets that were trained on", ("experiment",)),
     Column("test", "string", "", "sets that were tested on", ("experiment",)),
     Column("fold", "int32", "", "part of the set that was held out, if there are folds", ("experiment",)),
     Column("noise", "float64", "", "how far off the starts are", ("experiment",)),
-    Column("sampling", "float64", "", "share of the pixels that was looked at", ("experiment",)),
+    Column("sampling", "float64", "", "share of the pixels that was used", ("experiment",)),
     Column("start_error", "float64", "size", "`error` of the start", ("experiment",)),
     Column("costs", "levels", "", "`cost` before each iteration and after the last", ("experiment",)),
     Column("errors", "levels", "size", "`error` before each iteration and after the last", ("experiment",)),

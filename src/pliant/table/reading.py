@@ -57,36 +57,34 @@ def rows_of(path: Source, columns: Iterable[str] | None = None) -> Iterator[Row]
 
 
 def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
-    """A table of fits as arrays of n rows: what `pliant fit`, `track`, `evaluate` or `experiment` wrote.
+    """Read a table of fits that `pliant fit`, `track`, `evaluate` or `experiment` wrote.
 
     Parameters
     ----------
-    path
-        The file, or the folder that the command wrote to, or the address of one (`s3://bucket/fits`). All rows of
-        an experiment's folder are one table.
+    path : Path or str
+        The file, or the folder that the command wrote to, or its address (`s3://bucket/fits`). All rows of an
+        experiment's folder form one table.
 
     Returns
     -------
-    dict of str to array
-        The columns of docs/reference/table.md that the table has, by their names. `points (n, v, 2)` stands for
-        x and y. What a row does not have is nan, or an empty text. Where rows have different numbers of
-        landmarks, v is the largest, and the rest is nan. `costs` and `errors` of an experiment are
-        arrays of lists, one for each level.
-        `landmark_names (v,)` is empty if landmarks have no names.
+    dict of str to ndarray
+        The columns of `docs/reference/table.md` that the table has, each with n rows. `points (n, v, 2)` holds the
+        landmarks. A missing value is nan or an empty text. If rows have different numbers of landmarks, v is the
+        largest, and the rest is nan. `costs` and `errors` of an experiment are arrays of lists, one for each
+        level. `landmark_names (v,)` is empty if the landmarks have no names.
+
+    Raises
+    ------
+    ValueError
+        If there is no table, or it is not one of pliant's.
 
     Examples
     --------
-    >>> import tempfile
     >>> import pliant
-    >>> from pliant.records import write_records
-    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
-    >>> model = pliant.train(faces[:10], size=30, shape_modes=(1, 3), confidence=False, progress=False)
-    >>> done = pliant.evaluate(model, faces[10:], start="noise", starts=1, progress=False)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_records(f"{folder}/errors.parquet", done.records)
-    ...     fits = pliant.read_fits(f"{folder}/errors.parquet")
-    >>> fits["points"].shape, fits["error"].shape
-    ((2, 68, 2), (2,))
+    >>> pliant.bulk.fit_images("faces.pliant", "new/", "fits", jobs=1)
+    >>> fits = pliant.read_fits("fits")
+    >>> fits["points"].shape, fits["status"].shape
+    ((3, 68, 2), (3,))
 
     """
     import pyarrow as pa
@@ -145,8 +143,8 @@ def _table(path: Source) -> Any:
     version = (table.schema.metadata or {}).get(NUMBER, b"1")
     if version.isdigit() and int(version) > VERSION:
         raise ValueError(
-            f"{path}: this table has version {int(version)}, and this pliant reads tables up to version {VERSION}: "
-            "install a newer one."
+            f"{path}: this table has version {int(version)}, but this pliant reads tables up to version "
+            f"{VERSION}: update pliant."
         )
     if not {"status", "x", "y"} <= set(table.column_names):
         raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")

@@ -25,9 +25,10 @@ from pliant.starts.choice import Chain, find_chain
 from pliant.tracking.belief import belief_of
 from pliant.tracking.follow import Follower
 from pliant.tracking.frames import Event, TrackedFrame, TrackedObject
-from pliant.tracking.search import Find, Search, given
+from pliant.tracking.search import Find as Find
+from pliant.tracking.search import Search, given
 
-__all__ = ["Event", "Find", "TrackedFrame", "TrackedObject", "Video", "read_video", "track"]
+__all__ = ["Event", "TrackedFrame", "TrackedObject", "Video", "read_video", "track"]
 
 
 def track(
@@ -40,54 +41,60 @@ def track(
     jobs: int | None = None,
     **changes: Any,
 ) -> Iterator[TrackedFrame]:
-    """Follow objects through images, given one after the other or as a video.
+    """Follow objects through a video, or through images in order.
 
     Parameters
     ----------
-    model
-        What to follow.
-    frames
-        The name of a video, or images, one after the other.
-    find
-        Where objects are. None: they are looked for as `settings.start` says. A box `(4,)`, boxes of several
-        objects `(k, 4)` or a shape `(v, 2)`: there at first, and as the settings say once one was found; no others
-        are followed unless `settings.objects` is a larger number. A function from an image to these: it is asked
-        in the first frame, after a loss, and now and then for further objects.
-    settings
-        How to follow, `Tracking()` if not given. While an object is lost, it is looked for in every `look_every`-th
-        frame: give more than 1 if that is slow. From frame to frame there are `iterations` at the finest level.
-    rate
-        Frames a second; a video knows its own.
-    jobs
-        Threads that work on a frame; all cores if not given.
+    model : Model
+        The model of the objects.
+    frames : str, Path or iterable of str, Path, Sample or array, shape (h, w) or (h, w, 3)
+        The name of a video, or images in their order.
+    find : array, shape (4,), (k, 4) or (v, 2), callable or None
+        Where objects are. None: look for them as `settings.start` says. A box, boxes of k objects or a shape:
+        start there in the first frame, and find objects again as the settings say; no others are followed unless
+        `settings.objects` is a larger number. A function from an image to these: it is called in the first frame,
+        after a loss, and now and then to find further objects.
+    settings : Tracking or None
+        How to follow; `Tracking()` by default. A lost object is looked for in every `look_every`-th frame: raise
+        that if looking is slow. From frame to frame there are at most `iterations` iterations, at the finest
+        level.
+    rate : float or None
+        Frames per second. A video knows its own.
+    jobs : int or None
+        Threads that work on a frame; all cores by default.
     **changes
         Settings by their names, in place of those in `settings`.
 
     Yields
     ------
     TrackedFrame
-        One for each frame, as it comes, with all `objects` in it. `result` and `event` are those of the first.
+        One for each frame, as it comes, with all `objects` in it.
+
+    Raises
+    ------
+    ValueError
+        If a setting is wrong, or the algorithm cannot follow an object.
 
     Examples
     --------
     >>> import pliant
-    >>> faces = pliant.synthetic.faces(12, seed=1, image_size=64)
-    >>> model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
-    >>> still = [faces[0].image()] * 3
-    >>> [str(frame.event) for frame in pliant.track(model, still, faces[0].points())]
+    >>> model, sample = pliant.load("faces.pliant"), pliant.load_dataset("photographs/")[0]
+    >>> still = [sample.image()] * 3
+    >>> [str(frame.event) for frame in pliant.track(model, still, sample.points())]
     ['restarted', 'tracked', 'tracked']
 
     """
     settings = (settings or Tracking()).changed(**changes)
     if settings.start == "landmarks":
         raise ValueError(
-            "start=landmarks: the frames of a video have none; give them as places for the first frame."
+            "start=landmarks: the frames of a video have no landmarks; give them as places for the first "
+            "frame."
         )
     fitter = make_fitter(model, algorithm=settings.algorithm, jobs=jobs, trace=False)
     if not fitter.prepared[-1][2].weights.residual > 0:
         raise ValueError(
-            f"{fitter.algorithm}: this cost is blind to what the model cannot explain, and cannot follow an "
-            "object. Give project-out a rho below 1."
+            f"{fitter.algorithm}: this cost ignores what the model cannot explain, so it cannot follow an "
+            "object. Use project-out with a rho below 1."
         )
     if isinstance(frames, (str, Path)):
         frames = read_video(frames)

@@ -23,7 +23,7 @@ from pliant.tracking.search import Search
 _SOON = 50
 """Frames in which a lost object is looked for beside others; later it is one of those that may appear."""
 
-_NOT_LOOKED_FOR = "not looked for in this frame."
+_NOT_LOOKED_FOR = "this frame was not searched."
 
 
 @dataclass(frozen=True)

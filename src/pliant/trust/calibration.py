@@ -100,39 +100,42 @@ def calibrate(
     jobs: Jobs = None,
     progress: bool | None = None,
 ) -> Model:
-    """The same model, with the confidence that its fits deserve.
+    """Learn how far the fits of a model can be trusted.
 
-    Parts of the data are held out, and models of the rest are trained with the same settings and fitted to the
-    held-out images, from four random starts near the object and two that are not on it each, and to some of them
-    in a mirror, if the object is not symmetric. Samples of one group are held out together. `train` does this
-    unless it is told not to.
+    Parts of the data are held out. Models of the rest are trained with the same settings and fitted to the
+    held-out images: from four random starts near the object and two that are not on it, and to some images in a
+    mirror if the object is not symmetric. Samples of one group are held out together. `train` does this by
+    default.
 
     Parameters
     ----------
-    model
-        What to calibrate.
-    dataset
-        What it was trained on: samples, or a folder or file to load them from. There are at least ten.
-    images
-        Most held-out images to fit.
-    algorithm
-        What fits them. What is learned holds for every algorithm, because the evidence does not depend on it.
-    seed
+    model : Model
+        The model to calibrate.
+    dataset : Dataset, str, Path or iterable of Sample
+        What it was trained on: at least ten samples, or a folder or file to load them from.
+    images : int
+        The largest number of held-out images to fit.
+    algorithm : str
+        The algorithm that fits them. The result holds for every algorithm, because the evidence does not depend on
+        it.
+    seed : int
         Another seed holds out other samples and draws other starts.
-    jobs, progress
-        As in `train`.
+    jobs : int, Crew or None
+        Threads, all cores by default; or a cluster from `pliant.connect`.
+    progress : bool or None
+        Show progress; by default only in a terminal.
 
     Returns
     -------
     Model
-        `FitResult.confidence` and `covariance` of its fits mean what they say.
+        The same model with `confidence`. `FitResult.confidence` and `FitResult.covariance` of its fits are
+        calibrated.
 
     Examples
     --------
     >>> import pliant
     >>> faces = pliant.load_dataset("photographs/")
-    >>> model = pliant.train(faces, size=30, shape_modes=(1, 3), confidence=False, progress=False)
-    >>> model = pliant.calibrate(model, faces, images=10, progress=False)
+    >>> model = pliant.calibrate(pliant.load("faces.pliant"), faces, images=10, progress=False)
     >>> found = pliant.fit(model, faces[0], faces[0].points() + 1)
     >>> 0 < found.confidence(0.05) < 1, found.covariance.shape
     (True, (68, 2, 2))
@@ -140,9 +143,7 @@ def calibrate(
     """
     dataset = evenly(as_dataset(dataset), _MOST_SEEN)
     if len(dataset) < FEWEST:
-        raise ValueError(
-            f"confidence is learned from at least {FEWEST} samples, and there are {len(dataset)}."
-        )
+        raise ValueError(f"confidence needs at least {FEWEST} samples, but there are {len(dataset)}.")
     if len(dataset) >= _FOLDS * images:
         parts = [dataset.split(images / len(dataset), seed)]
     elif isinstance(model.expert, NetworkExpert):
@@ -189,7 +190,7 @@ def judged_by(
                 advance()
     judged = [one for number in range(len(trials)) for one in found[number]]
     if sum(one.near for one in judged) < FEWEST:
-        raise ValueError("confidence cannot be learned: hardly any held-out image could be fitted.")
+        raise ValueError("confidence cannot be learned: almost no held-out image could be fitted.")
     return replace(model, confidence=_learned(judged))
 
 

@@ -103,7 +103,7 @@ class Confidence(Concise):
     def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error of a fit with this evidence is below the bound."""
         if not bound > 0:
-            raise ValueError(f"the bound of an error is above 0, not {bound!r}.")
+            raise ValueError(f"the bound of an error must be above 0, not {bound!r}.")
         if not evidence.finite:
             return 0.0
         standard = self._standard(evidence)

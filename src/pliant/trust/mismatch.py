@@ -32,7 +32,7 @@ _EVERY = 4
 
 def unexplained_energy(residual_residual: Float64, basis_residual: Float64) -> Float64:
     """Energy of i - abar outside of the subspace `(B,)`, from r'r `(B,)` and A'r `(B, m)`."""
-    return np.asarray(np.maximum(residual_residual - np.sum(basis_residual**2, axis=1), 0.0))
+    return np.asarray(np.maximum(residual_residual - np.sum(basis_residual**2, axis=1), 0.0))  # eq. 15, 17
 
 
 def mismatches(subspace: Subspace, explained: Float64, unexplained: Float64) -> Float64:

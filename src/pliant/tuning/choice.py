@@ -42,7 +42,7 @@ def sentence(model: Model) -> str:
     if not isinstance(choice, Mapping) or "tried" not in choice:
         return ""
     return (
-        f"settings were chosen by fits of {choice.get('held_out', '?')} held-out samples, from starts with 5, 10 "
+        f"settings chosen by fits of {choice.get('held_out', '?')} held-out samples, from starts with 5, 10 "
         "and 15 % noise"
     )
 
@@ -76,7 +76,7 @@ def terms_sentence(model: Model) -> str:
     if not terms_rows(model):
         return ""
     return (
-        "what each term of the cost brings: fits of held-out samples, from starts with 5, 10 and 15 % noise, "
+        "effect of each term of the cost: fits of held-out samples, from starts with 5, 10 and 15 % noise, "
         "and with 10 % for the expert alone"
     )
 

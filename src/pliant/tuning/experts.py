@@ -81,7 +81,7 @@ def kinds_to_try(settings: Training, samples: int) -> tuple[Kind, ...]:
         if settings.experts == "network" and training_device() is None:
             raise NoPyTorch
         if samples < FEWEST:
-            raise ValueError(f"an expert needs at least {FEWEST} samples, and there are {samples}.")
+            raise ValueError(f"an expert needs at least {FEWEST} samples, but there are {samples}.")
         return "none", settings.experts
     if not searches(settings) or samples < search.FEWEST:
         return ("none",)
@@ -111,7 +111,8 @@ def teach(
         if settings.experts == "auto":
             return None
         raise ValueError(
-            f"an expert needs at least {FEWEST} samples with all their landmarks, and there are {len(dataset)}."
+            f"an expert needs at least {FEWEST} samples with all their landmarks, but there are "
+            f"{len(dataset)}."
         )
     held_out = min(_MOST_HELD, max(2, round(_HELD_SHARE * len(dataset))))
     rest, held = dataset.split(held_out / len(dataset), settings.seed)
@@ -196,7 +197,7 @@ class _Lessons:
         return self._linear(dataset)
 
     def _linear(self, dataset: Dataset) -> Expert:
-        step = self.bar.start(f"linear expert of {len(dataset):,} samples", 5)
+        step = self.bar.start(f"linear expert, {len(dataset):,} samples", 5)
         mirror = _mirror(dataset)
         return train_linear(_Read(dataset), mirror=mirror, jobs=self.jobs, seed=self.settings.seed, step=step)
 
@@ -207,13 +208,15 @@ class _Lessons:
 
         def tell(name: str, step: int, steps: int, distance: float) -> None:
             if name not in bars:
-                bars[name] = self.bar.start(f"network, {name}, of {len(dataset):,} samples", steps)
+                bars[name] = self.bar.start(f"network, {name}, {len(dataset):,} samples", steps)
                 done[name] = 0
             for _ in range(step - done[name]):
                 bars[name]()
             done[name] = step
             if step == steps:
-                self.bar.note(f"network, {name}: {distance:.4f} of the object's longer side off in training")
+                self.bar.note(
+                    f"network, {name}: in training, off by {distance:.4f} of the object's longer side"
+                )
 
         return learn_network(
             _Read(dataset), mean, _mirror(dataset), seed=self.settings.seed, jobs=self.jobs, tell=tell

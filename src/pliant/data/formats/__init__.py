@@ -76,23 +76,28 @@ def endings_beside_images() -> tuple[str, ...]:
 def read_annotations(
     path: Path | str, format: str = "", images: Path | str | None = None
 ) -> list[Annotation]:
-    """All annotations in a file of any known format.
+    """Read all annotations in a file of any known format.
 
     Parameters
     ----------
-    path
-        The file. Its content says what format it has.
-    format
-        The name of a format (`tps`, or `tps:height-1` for a variant) where the content is not to decide.
-    images
-        The folder of the images that the file names, if it is not the file's own. It is looked at where a format
-        counts in shares of an image, or from its lower edge.
+    path : Path or str
+        The file.
+    format : str
+        The name of a format (`tps`, or `tps:height-1` for a variant); by default the content decides.
+    images : Path, str or None
+        The folder of the images that the file names; by default that of the file. It is needed if a format counts
+        in shares of an image, or from its lower edge.
 
     Returns
     -------
     list of Annotation
         One for each object, with the name of its `image` and its `points (v, 2)`: x and y, 0-based, pixel centres
-        at integers, whatever the file has; nan where a landmark is missing.
+        at integers, whatever the file uses; nan where a landmark is missing.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read. The message names the line or the entry.
 
     Examples
     --------
@@ -138,17 +143,19 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
     try:
         "".join((annotation.image, annotation.group, *annotation.names)).encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{path}: the name {annotation.image!a} or one beside it is not text.") from None
+        raise ValueError(
+            f"{path}: the image name {annotation.image!a} or another name is not text."
+        ) from None
     infinite = np.flatnonzero(np.isinf(annotation.points).any(axis=1))
     if len(infinite):
         raise ValueError(
-            f"{path}: landmark {infinite[0]}{of_image} is infinite: correct it, or write it as missing."
+            f"{path}: landmark {infinite[0]}{of_image} is infinite: correct it, or mark it as missing."
         )
     if annotation.box is not None and not np.isfinite(annotation.box).all():
-        raise ValueError(f"{path}: the box{of_image} has a side that is no finite number.")
+        raise ValueError(f"{path}: the box{of_image} has a side that is not a finite number.")
     if annotation.size is not None and not all(0 < side < _LARGEST for side in annotation.size):
         width, height = annotation.size
-        raise ValueError(f"{path}: no image has a size of {width} x {height} pixels{of_image}.")
+        raise ValueError(f"{path}: the image size{of_image} cannot be {width} x {height} pixels.")
     if annotation.names and len(annotation.names) != len(annotation.points):
         raise ValueError(
             f"{path}: there are {len(annotation.points)} landmarks{of_image}, but {len(annotation.names)} names."
@@ -160,21 +167,21 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:
-    """Write annotations in the format that is named, or else the one that the file's ending stands for.
+    """Write annotations to a file.
 
     Parameters
     ----------
-    path
+    path : Path or str
         The file to write.
-    annotations
-        One for each object, as `read_annotations` and `Sample.annotation` give them.
-    format
-        The name of a format; the ending decides if it is not given (`.xml` is dlib's).
+    annotations : sequence of Annotation
+        One for each object, as `read_annotations` and `Sample.annotation` return them.
+    format : str
+        The name of a format; by default the ending of the file decides (`.xml` is dlib's).
 
-    Returns
-    -------
-    None
-        A ValueError says what the format cannot hold.
+    Raises
+    ------
+    ValueError
+        If the format cannot hold the annotations. The message says what it cannot hold.
 
     Examples
     --------
@@ -189,26 +196,32 @@ def write_annotations(path: Path | str, annotations: Sequence[Annotation], forma
         for annotation in annotations:
             if annotation.size is None:
                 raise ValueError(
-                    f"{path}: {module.NAME} needs the size of {annotation.image or 'the image'}, which is unknown."
+                    f"{path}: {module.NAME} needs the size of {annotation.image or 'the image'}, but it is "
+                    "unknown."
                 )
     named = [replace(annotation, image=to_text(annotation.image)) for annotation in annotations]
     module.write(Path(path), named, convention)
 
 
 def read_landmarks(path: Path | str, format: str = "") -> Float64:
-    """The landmarks in a file that has those of one object.
+    """Read the landmarks of one object from a file.
 
     Parameters
     ----------
-    path
-        The file. Its content says what format it has.
-    format
-        The name of a format, as in `read_annotations`, where the content is not to decide.
+    path : Path or str
+        The file. It must hold one object.
+    format : str
+        The name of a format, as in `read_annotations`; by default the content decides.
 
     Returns
     -------
-    points
-        `(v, 2)`: x and y, 0-based, pixel centres at integers, whatever the file has; nan where one is missing.
+    ndarray, shape (v, 2)
+        x and y, 0-based, pixel centres at integers, whatever the file uses; nan where a landmark is missing.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or holds several objects.
 
     Examples
     --------
@@ -220,32 +233,32 @@ def read_landmarks(path: Path | str, format: str = "") -> Float64:
     annotations = read_annotations(path, format)
     if len(annotations) != 1:
         raise ValueError(
-            f"{path}: there are {len(annotations)} objects in this file, and one was expected: "
-            "read them with read_annotations or load_dataset."
+            f"{path}: this file has {len(annotations)} objects, but one was expected: read them with "
+            "read_annotations or load_dataset."
         )
     return annotations[0].points
 
 
 def write_landmarks(path: Path | str, points: Floats, format: str = "") -> None:
-    """Write the landmarks of one object in the format that is named, or that the ending stands for.
+    """Write the landmarks of one object to a file.
 
     Parameters
     ----------
-    path
+    path : Path or str
         The file to write.
-    points
-        `(v, 2)`: x and y, 0-based, pixel centres at integers; nan where one is missing.
-    format
-        The name of a format; the ending decides if it is not given.
+    points : array, shape (v, 2)
+        x and y, 0-based, pixel centres at integers; nan where a landmark is missing.
+    format : str
+        The name of a format; by default the ending of the file decides.
 
-    Returns
-    -------
-    None
-        A ValueError says what the format cannot hold.
+    Raises
+    ------
+    ValueError
+        If the format cannot hold the landmarks. The message says what it cannot hold.
 
     Examples
     --------
-    >>> import pliant
+    >>> import numpy as np, pliant
     >>> pliant.write_landmarks("square.pts", np.array([[0, 0], [9, 0], [9, 9], [0, 9]]))
     >>> pliant.read_landmarks("square.pts")[2]
     array([9., 9.])
@@ -263,11 +276,11 @@ def find_format(name: str) -> tuple[Format, Convention]:
     if base not in known:
         near = get_close_matches(base.lower(), known, n=1)
         hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise ValueError(f"there is no format '{base}'.{hint} Known: {', '.join(sorted(known))}.")
+        raise ValueError(f"there is no format '{base}'.{hint} Known formats: {', '.join(sorted(known))}.")
     module = known[base]
     if variant and variant not in module.VARIANTS:
-        others = ", ".join(f"{base}:{other}" for other in module.VARIANTS) or "it has none"
-        raise ValueError(f"there is no variant '{name}' of the format {base}. Known: {others}.")
+        others = ", ".join(f"{base}:{other}" for other in module.VARIANTS) or "none"
+        raise ValueError(f"there is no variant '{name}' of the format {base}. Known variants: {others}.")
     return module, module.VARIANTS[variant] if variant else module.CONVENTION
 
 
@@ -281,7 +294,7 @@ def format_for_ending(path: Path) -> str:
     found = [module.NAME for module in formats().values() if ending in module.EXTENSIONS]
     if not found:
         known = sorted({ending for module in formats().values() for ending in module.EXTENSIONS})
-        raise ValueError(f"{path}: no format has this ending. Known: {', '.join(known)}.")
+        raise ValueError(f"{path}: no format has this ending. Known endings: {', '.join(known)}.")
     return found[0] if len(found) == 1 else _USUAL[ending]
 
 
@@ -292,10 +305,10 @@ def format_of(path: Path) -> tuple[Format, Convention]:
     found = [module for module in formats().values() if module.recognises(path, head)]
     if not found:
         raise ValueError(
-            f"{path}: what is in this file is none of the known formats ({', '.join(sorted(formats()))}). If it is "
-            "your own, write a table image,x0,y0,x1,y1,... as CSV instead."
+            f"{path}: this file is in none of the known formats ({', '.join(sorted(formats()))}). If the "
+            "format is your own, write a CSV table with image,x0,y0,x1,y1,... instead."
         )
     if len(found) > 1:
         names = ", ".join(module.NAME for module in found)
-        raise ValueError(f"{path}: this file could be {names}: say which with format=NAME.")
+        raise ValueError(f"{path}: this file could be {names}: choose with format=NAME.")
     return found[0], found[0].CONVENTION

@@ -51,7 +51,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     lines = _lines(path.read_text(encoding="utf-8-sig", errors="replace"))
     count = whole_number(lines[0][1]) if lines else None
     if count is None:
-        raise ValueError(f"{path}: the first line should say how many points there are.")
+        raise ValueError(f"{path}: the first line must give the number of points.")
     points = []
     for number, text in lines[1 : 1 + count]:
         try:
@@ -63,7 +63,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         points.append((x, y))
     rest = [text for _, text in lines[1 + count :]]
     if len(points) < count or len(rest) > 1:
-        raise ValueError(f"{path}: {count} points are announced, but {len(points) + len(rest)} lines follow.")
+        raise ValueError(
+            f"{path}: the header gives {count} points, but {len(points) + len(rest)} lines follow."
+        )
     if not points:
         raise ValueError(f"{path}: there are no landmarks in this file.")
     image = "" if not rest or rest[0] == path.stem else rest[0]
@@ -74,11 +76,11 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write one annotation, its landmarks on one open path; an image without a name is called as the file."""
     if len(annotations) != 1:
-        raise ValueError(f"{path}: an .asf file holds one object, and there are {len(annotations)}.")
+        raise ValueError(f"{path}: an .asf file holds one object, but there are {len(annotations)}.")
     [annotation] = annotations
     missing = np.flatnonzero(~np.isfinite(annotation.points).all(axis=1))
     if len(missing):
-        raise ValueError(f"{path}: landmark {missing[0]} is missing, and an .asf file cannot say so.")
+        raise ValueError(f"{path}: landmark {missing[0]} is missing, and an .asf file cannot store that.")
     last = len(annotation.points) - 1
     points = [
         f"0\t{_OPEN_PATH}\t{x:.10f}\t{y:.10f}\t{index}\t{max(index - 1, 0)}\t{min(index + 1, last)}"

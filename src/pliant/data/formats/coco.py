@@ -72,7 +72,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         names = names_of.get(_identity(record, "category_id", where), []) if "category_id" in record else []
         if names and len(names) != len(points):
             raise ValueError(
-                f"{where}: there are {len(points)} keypoints, but its category names {len(names)}."
+                f"{where}: there are {len(points)} keypoints, but its category has {len(names)} names."
             )
         image = images[identity]
         of_image = f"{path}, image {identity}"
@@ -129,7 +129,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     records = []
     for number, annotation in enumerate(annotations, start=1):
         if not annotation.image:
-            raise ValueError(f"{path}: COCO names its images, and these landmarks are of none.")
+            raise ValueError(f"{path}: COCO names its images, but these landmarks have no image.")
         image = images.setdefault(annotation.image, {"id": len(images) + 1, "file_name": annotation.image})
         if annotation.size is not None:
             image["width"], image["height"] = annotation.size

@@ -40,23 +40,27 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     titles = [title.lower() for title in header]
     for title in _COLUMNS:
         if title not in titles:
-            raise ValueError(f"{path}, line 1: there is no column {title}; needed are {', '.join(_COLUMNS)}.")
+            raise ValueError(
+                f"{path}, line 1: there is no column {title}; the table needs {', '.join(_COLUMNS)}."
+            )
     objects: dict[tuple[str, str], dict[str, tuple[float, float]]] = {}
     groups: dict[tuple[str, str], str] = {}
     for line, row in rows:
         if len(row) != len(header):
-            raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {len(header)} titles.")
+            raise ValueError(
+                f"{path}, line {line}: there are {len(row)} fields but {len(header)} column titles."
+            )
         fields = dict(zip(titles, row, strict=True))
         key, landmark = (fields["image"], fields.get("object", "")), fields["landmark"]
         if landmark in objects.setdefault(key, {}):
             raise ValueError(
-                f"{path}, line {line}: the landmark {landmark} of {key[0]} is there twice: "
-                "tell several objects of an image apart in a column called object."
+                f"{path}, line {line}: landmark {landmark} of {key[0]} occurs twice: if an image has several "
+                "objects, number them in a column called object."
             )
         objects[key][landmark] = (number(fields["x"], path, line), number(fields["y"], path, line))
         groups.setdefault(key, fields.get("group", ""))
     if not objects:
-        raise ValueError(f"{path}: there are no rows in this table.")
+        raise ValueError(f"{path}: this table has no rows.")
     names = list(dict.fromkeys(landmark for found in objects.values() for landmark in found))
     if all(name.isdecimal() for name in names):
         names = list(by_name(names))

@@ -63,13 +63,15 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     names, columns = landmark_columns(header, path)
     image = image_column(header)
     if image is None:
-        raise ValueError(f"{path}, line 1: no column is called image, so that nobody knows whose these are.")
+        raise ValueError(f"{path}, line 1: the table needs a column called image.")
     group = [title.lower() for title in header].index("group") if "group" in map(str.lower, header) else None
     status = header.index("status") if "status" in header else None
     annotations = []
     for line, row in rows:
         if len(row) != len(header):
-            raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {len(header)} titles.")
+            raise ValueError(
+                f"{path}, line {line}: there are {len(row)} fields but {len(header)} column titles."
+            )
         if status is not None and row[status] == "failed":
             continue
         size = sizes(row[image]) if convention.needs_size else None
@@ -77,7 +79,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         of_group = row[group] if group is not None else ""
         annotations.append(Annotation(row[image], points, names, size=size, group=of_group))
     if not annotations:
-        raise ValueError(f"{path}: there are no rows in this table.")
+        raise ValueError(f"{path}: this table has no rows.")
     return annotations
 
 

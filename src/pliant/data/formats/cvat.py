@@ -109,7 +109,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     labels: dict[tuple[str, ...], str] = {}
     for group, annotation in enumerate(annotations, start=1):
         if not annotation.image:
-            raise ValueError(f"{path}: CVAT's XML names its images, and these landmarks are of none.")
+            raise ValueError(f"{path}: CVAT's XML names its images, but these landmarks have no image.")
         if annotation.image not in images:
             element = SubElement(root, "image", id=str(len(images)), name=annotation.image)
             images[annotation.image] = element
@@ -191,8 +191,8 @@ def _named(elements: Iterable[Element], where: Where) -> Named:
         name = attribute(element, "label", where)
         if name in found:
             raise ValueError(
-                f"{where(element)}: there are two points '{name}' in one object: group the points of each object, "
-                "or use skeletons."
+                f"{where(element)}: one object has two points '{name}': group the points of each object, or "
+                "use skeletons."
             )
         points = _points(element, where)
         if len(points) != 1:

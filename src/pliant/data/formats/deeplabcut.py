@@ -51,16 +51,16 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         if row[0] not in ("scorer", "individuals", "bodyparts"):
             raise ValueError(f"{path}, line {line}: expected scorer, individuals, bodyparts or coords.")
     if "bodyparts" not in header or "coords" not in header:
-        raise ValueError(f"{path}: the rows bodyparts and coords of the header are missing.")
+        raise ValueError(f"{path}: the header rows bodyparts and coords are missing.")
     width = len(header["coords"])
     if any(len(row) != width for row in header.values()):
-        raise ValueError(f"{path}: the rows of the header differ in length.")
+        raise ValueError(f"{path}: the header rows differ in length.")
     index = next((i for i in range(1, width) if header["coords"][i]), width)
     columns = landmark_places(path, header, index)
     annotations = []
     for line, row in rows:
         if len(row) != width:
-            raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {width} titles.")
+            raise ValueError(f"{path}, line {line}: there are {len(row)} fields but {width} column titles.")
         image = "/".join(row[:index])
         folder = image.replace("\\", "/").rpartition("/")[0].rpartition("/")[2]
         for parts in columns.values():
@@ -70,7 +70,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 group = path.stem if image.isdecimal() else folder
                 annotations.append(Annotation(image, convention.to_ours(points), names, group=group))
     if not annotations:
-        raise ValueError(f"{path}: there are no labelled frames in this table.")
+        raise ValueError(f"{path}: this table has no labelled frames.")
     return annotations
 
 
@@ -86,7 +86,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     for annotation in annotations:
         if annotation.image in seen:
             raise ValueError(
-                f"{path}: there are several objects in {annotation.image}, and this table has one row an image: "
+                f"{path}: {annotation.image} has several objects, but this table has one row per image: "
                 "choose csv."
             )
         seen.add(annotation.image)
@@ -109,7 +109,7 @@ def landmark_places(
     for individual, part, axis in places:
         if axis == "x":
             if (individual, part, "y") not in places:
-                raise ValueError(f"{path}: the body part {part} has an x and no y.")
+                raise ValueError(f"{path}: the body part {part} has an x but no y.")
             pair = places[individual, part, "x"], places[individual, part, "y"]
             columns.setdefault(individual, {})[part] = pair
     if not columns:

@@ -110,7 +110,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     images, elements = SubElement(root, "images"), {}
     for annotation in annotations:
         if not annotation.image:
-            raise ValueError(f"{path}: dlib's XML names its images, and these landmarks are of none.")
+            raise ValueError(f"{path}: dlib's XML names its images, but these landmarks have no image.")
         if annotation.image not in elements:
             elements[annotation.image] = SubElement(images, "image", file=annotation.image)
             if annotation.size is not None:

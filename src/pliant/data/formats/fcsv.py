@@ -65,14 +65,14 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         raise ValueError(f"{path}: there are no points in this file.")
     if system not in _SIGNS:
         raise ValueError(
-            f"{path}: the line '# CoordinateSystem = LPS' or RAS is missing, or says '{system}'."
+            f"{path}: the line '# CoordinateSystem = LPS' or RAS is missing, or it is '{system}'."
         )
     points = np.array(positions)
     depth = points[~np.isnan(points).any(axis=1), 2]
     if len(depth) and np.ptp(depth) > 1:
         raise ValueError(
-            f"{path}: the points lie in several slices (z from {depth.min():g} to {depth.max():g}), "
-            "and pliant reads those of one picture."
+            f"{path}: the points are in several slices (z from {depth.min():g} to {depth.max():g}), but "
+            "pliant reads points of one picture."
         )
     points[np.isnan(points).any(axis=1)] = np.nan
     ours = convention.to_ours(points[:, :2] * _SIGNS[system])

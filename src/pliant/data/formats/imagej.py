@@ -55,7 +55,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     slices = {(roi.position, roi.z_position, roi.t_position) for _, roi in rois}
     if len(slices) > 1:
         raise ValueError(
-            f"{path}: the points lie in several slices of a stack: pliant reads those of one image."
+            f"{path}: the points are in several slices of a stack, but pliant reads points of one image."
         )
     names = tuple(roi.name or Path(name).stem for name, roi in rois)
     named = all(len(some) == 1 for some in points) and not any(map(_MADE_UP.fullmatch, names))
@@ -83,7 +83,7 @@ def _library(path: Path) -> Any:
     try:
         import roifile
     except ImportError:
-        raise ValueError(f"{path}: ROIs of ImageJ need roifile: pip install 'pliant[imagej]'.") from None
+        raise ValueError(f"{path}: ImageJ ROIs need roifile: pip install 'pliant[imagej]'.") from None
     return roifile
 
 
@@ -95,9 +95,9 @@ def _roi(roifile: Any, points: Float64, name: str) -> Any:
 
 def _points(path: Path, name: str, roi: Any, roifile: Any) -> Float64:
     if roi.roitype != roifile.ROI_TYPE.POINT:
-        raise ValueError(f"{path}: {name} is a {roi.roitype.name.lower()} and not a point: leave it out.")
+        raise ValueError(f"{path}: {name} is a {roi.roitype.name.lower()}, not a point: leave it out.")
     if roi.counter_positions is not None and len(np.unique(roi.counter_positions)) > 1:
-        raise ValueError(f"{path}: the points of {name} lie in several slices of a stack.")
+        raise ValueError(f"{path}: the points of {name} are in several slices of a stack.")
     # roifile may turn what is not finite into whole numbers; what it does not, is refused when all is read.
     with np.errstate(invalid="ignore"):
         return np.asarray(roi.coordinates(), dtype=np.float64).reshape(-1, 2)

@@ -60,7 +60,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     annotations: list[Annotation] = []
     for line, row in rows:
         if len(row) != len(header):
-            raise ValueError(f"{path}, line {line}: there are {len(row)} fields under {len(header)} titles.")
+            raise ValueError(
+                f"{path}, line {line}: there are {len(row)} fields but {len(header)} column titles."
+            )
         pixels = _pixels(row[image], path, line)
         annotations.append(
             Annotation(
@@ -72,7 +74,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             )
         )
     if not annotations:
-        raise ValueError(f"{path}: there are no rows in this table.")
+        raise ValueError(f"{path}: this table has no rows.")
     return annotations
 
 
@@ -83,8 +85,8 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     for annotation in annotations:
         if annotation.pixels is None:
             raise ValueError(
-                f"{path}: a kaggle table holds the images themselves, and the pixels of {annotation.image} are "
-                "not at hand: choose csv, which holds their names."
+                f"{path}: a kaggle table holds the images themselves, but the pixels of {annotation.image} "
+                "are not available: choose csv, which holds image names."
             )
         grey = as_grey_bytes(as_image(annotation.pixels()))
         if grey.shape[0] != grey.shape[1]:

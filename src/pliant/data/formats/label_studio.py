@@ -55,7 +55,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     """An annotation for each object: of each task the ground truth, or else what was changed last."""
     tasks = read_json(path)
     if not isinstance(tasks, list):
-        raise ValueError(f"{path}: expected a list of tasks, as Label Studio exports them as JSON.")
+        raise ValueError(f"{path}: expected a list of tasks, as in Label Studio's JSON export.")
     objects = []
     for index, task in enumerate(tasks):
         where = f"{path}, task {task.get('id', index) if isinstance(task, dict) else index}"
@@ -84,7 +84,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     tasks: dict[str, list[Annotation]] = {}
     for annotation in annotations:
         if not annotation.image:
-            raise ValueError(f"{path}: Label Studio's tasks name images, and these landmarks are of none.")
+            raise ValueError(f"{path}: Label Studio's tasks name images, but these landmarks have no image.")
         tasks.setdefault(annotation.image, []).append(annotation)
     document = []
     for number, (image, objects) in enumerate(tasks.items(), start=1):
@@ -150,7 +150,7 @@ def _objects(
         of_region = f"{where}, region {region.get('id')}"
         if region.get("image_rotation"):
             raise ValueError(
-                f"{of_region}: the image was turned in Label Studio: turn the image itself instead."
+                f"{of_region}: the image was rotated in Label Studio: rotate the image file instead."
             )
         value = entry(region, "value", dict, of_region)
         x, y = entry(value, "x", float, of_region), entry(value, "y", float, of_region)
@@ -161,7 +161,7 @@ def _objects(
             found = objects.setdefault(str(region.get("parentID") or ""), {})
             if str(labels[0]) in found:
                 raise ValueError(
-                    f"{of_region}: there are two keypoints '{labels[0]}' in one object: give the keypoints of each "
+                    f"{of_region}: one object has two keypoints '{labels[0]}': give the keypoints of each "
                     "object a rectangle as their parent."
                 )
             found[str(labels[0])] = x, y
@@ -178,7 +178,7 @@ def _size(results: list[Any], where: str) -> Size | None:
         if isinstance(region, dict) and "original_width" in region:
             sides = [entry(region, f"original_{side}", float, where) for side in ("width", "height")]
             if not all(0 < side < 1e9 for side in sides):
-                raise ValueError(f"{where}: no image has a size of {sides[0]:g} x {sides[1]:g} pixels.")
+                raise ValueError(f"{where}: an image cannot be {sides[0]:g} x {sides[1]:g} pixels.")
             return int(sides[0]), int(sides[1])
     return None
 
@@ -190,7 +190,7 @@ def _image(task: Any, where: str, sizes: ImageSizes) -> str:
         value for value in (data.get("image"), data.get("img"), *data.values()) if isinstance(value, str)
     ]
     if not texts:
-        raise ValueError(f"{where}: the data name no image.")
+        raise ValueError(f"{where}: the data does not name an image.")
     name = texts[0]
     try:
         address = urlsplit(name)

@@ -50,7 +50,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         named = entry(document, "groups", dict, str(path))
         groups = [(f"{path}, group {name}", group) for name, group in named.items()]
     else:
-        raise ValueError(f"{path}: LJSON of version {version} is not known, only 1, 2 and 3.")
+        raise ValueError(f"{path}: LJSON version {version} is not supported, only 1, 2 and 3.")
     annotations = []
     for where, group in groups:
         points = _points(entry(entry(group, "landmarks", dict, where), "points", list, where), where)
@@ -90,7 +90,7 @@ def _as_version_2(document: Any, path: Path) -> dict[str, Any]:
 def _points(rows: list[Any], where: str) -> Float64:
     points = numbers(rows, where, "the points are not all pairs of numbers")
     if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"{where}: expected points [y, x], found an array of {points.shape}.")
+        raise ValueError(f"{where}: expected points [y, x], found an array of shape {points.shape}.")
     return points[:, ::-1]
 
 

@@ -29,7 +29,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     """One annotation; arrays of Python objects are never unpickled."""
     points = read_array(path.read_bytes(), path)
     if points.ndim != 2 or points.shape[1] != 2 or not len(points) or points.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: expected numbers (v, 2), found {points.dtype} {points.shape}.")
+        raise ValueError(f"{path}: expected numbers of shape (v, 2), found {points.dtype} {points.shape}.")
     return [Annotation("", convention.to_ours(points))]
 
 

@@ -47,7 +47,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         )
     points, images = arrays["points"], arrays["images"]
     if points.ndim != 3 or points.shape[2] != 2 or 0 in points.shape or points.dtype.kind not in "fiu":
-        raise ValueError(f"{path}: points must be numbers (k, v, 2), not {points.dtype} {points.shape}.")
+        raise ValueError(
+            f"{path}: points must be numbers of shape (k, v, 2), not {points.dtype} {points.shape}."
+        )
     count, landmarks = points.shape[:2]
     shapes = {"images": (count,), "names": (landmarks,), "groups": (count,), "boxes": (count, 4)}
     for key, shape in shapes.items():

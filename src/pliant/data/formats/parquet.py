@@ -51,7 +51,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         titles = parquet_titles(file, path)
         missing = [name for name in ("image", "x", "y") if name not in titles]
         if missing:
-            raise ValueError(f"{path}: there is no column {missing[0]}; landmarks are in image, x and y.")
+            raise ValueError(
+                f"{path}: there is no column {missing[0]}; landmarks need the columns image, x and y."
+            )
         shared = names_in(parquet_metadata(file, path))
         rows = list(parquet_rows(file, path, _COLUMNS))
     annotations = []
@@ -60,7 +62,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         if x is None or y is None:
             continue
         if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
-            raise ValueError(f"{path}, row {number}: x and y must be lists of equally many numbers.")
+            raise ValueError(f"{path}, row {number}: x and y must be lists of numbers of the same length.")
         points = numbers([x, y], f"{path}, row {number}", "x and y must be lists of numbers")
         if points.ndim != 2:
             raise ValueError(f"{path}, row {number}: x and y must be lists of numbers.")

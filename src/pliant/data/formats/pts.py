@@ -56,7 +56,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                     declared = int(value)
                 except ValueError:
                     raise ValueError(
-                        f"{path}, line {number}: '{text}' does not say how many points there are."
+                        f"{path}, line {number}: '{text}' does not give the number of points."
                     ) from None
             continue
         fields = text.replace(",", " ").split()
@@ -68,14 +68,14 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     if not points:
         raise ValueError(f"{path}: there are no landmarks in this file.")
     if declared is not None and declared != len(points):
-        raise ValueError(f"{path}: the header announces {declared} points, but {len(points)} follow.")
+        raise ValueError(f"{path}: the header gives {declared} points, but {len(points)} follow.")
     return [Annotation("", convention.to_ours(np.array(points)))]
 
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
     """Write one annotation, with the header that other tools expect."""
     if len(annotations) != 1:
-        raise ValueError(f"{path}: a .pts file holds one object, and there are {len(annotations)}.")
+        raise ValueError(f"{path}: a .pts file holds one object, but there are {len(annotations)}.")
     lines = [f"{x:.6f} {y:.6f}" for x, y in convention.to_theirs(annotations[0].points)]
     path.write_text(
         "\n".join(["version: 1", f"n_points: {len(lines)}", "{", *lines, "}", ""]), encoding="utf-8"

@@ -46,9 +46,11 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
             annotation for frame in labels.labeled_frames for annotation in _in_frame(path, frame, convention)
         ]
     except Exception as error:  # sleap-io, HDF5 and JSON in it stumble over damage in many ways.
-        raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
+        raise ValueError(
+            f"{path}: this file cannot be read ({str(error) or type(error).__name__})."
+        ) from None
     if not annotations:
-        raise ValueError(f"{path}: nobody has placed an instance in this file; predictions are not read.")
+        raise ValueError(f"{path}: this file has no instances placed by a person; predictions are not read.")
     return annotations
 
 
@@ -77,7 +79,7 @@ def _library(path: Path) -> Any:
     try:
         import sleap_io
     except ImportError:
-        raise ValueError(f"{path}: SLEAP's files need sleap-io: pip install 'pliant[sleap]'.") from None
+        raise ValueError(f"{path}: SLEAP files need sleap-io: pip install 'pliant[sleap]'.") from None
     return sleap_io
 
 
@@ -94,7 +96,9 @@ def _refuse_bomb(path: Path) -> None:
         with h5py.File(path, "r") as file:
             file.visititems(count)
     except Exception as error:  # As above.
-        raise ValueError(f"{path}: this file cannot be read ({error or type(error).__name__}).") from None
+        raise ValueError(
+            f"{path}: this file cannot be read ({str(error) or type(error).__name__})."
+        ) from None
     refuse_bomb(path, path.stat().st_size, sum(sizes))
 
 

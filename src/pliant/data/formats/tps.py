@@ -7,20 +7,22 @@ IMAGE=wing 01.jpg
 ID=0
 SCALE=0.0045
 
-A coordinate that is negative or NA is a missing landmark, as geomorph's readland.tps has it with negNA. Points of
-CURVES are appended to the landmarks, as there with readcurves. Coordinates stay in pixels: SCALE, the length of one
-pixel, is kept beside them. Outlines, comments and IDs are ignored, and so are specimens with LM=0, which nobody has
-digitised yet.
+A coordinate that is negative or NA is a missing landmark, as geomorph's readland.tps has it with negNA. Points
+of CURVES are appended to the landmarks, as there with readcurves, and an annotation knows which they are.
+Coordinates stay in pixels: SCALE, the length of one pixel, is kept beside them, and so are ID and COMMENT.
+Outlines are ignored, and so are specimens with LM=0 and no curve, which nobody has digitised yet.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.documents import whole_number
 
@@ -52,30 +54,68 @@ def recognises(path: Path, head: bytes) -> bool:
     return re.match(r"\s*LM3?\s*=\s*\d+\s*[\r\n]", text, re.IGNORECASE) is not None
 
 
+@dataclass(frozen=True, eq=False)
+class Specimen:
+    """A specimen as the file has it: `points (v, 2)` with y upwards in pixels, those of curves last.
+
+    `curves` has the number of points of each curve, and `line` is where the specimen begins.
+    """
+
+    line: int
+    points: Float64
+    curves: tuple[int, ...] = ()
+    image: str = ""
+    identity: str = ""
+    comment: str = ""
+    spacing: float | None = None
+
+
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation a specimen; the sizes of the images are needed, as y is counted from below."""
-    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
-    annotations: list[Annotation] = []
-    at, start, image = 0, 0, ""
-    spacing: float | None = None
-    points: list[tuple[float, float]] = []
-
-    def finish() -> None:
-        if not points:
-            return
+    specimens = read_specimens(path)
+    annotations = []
+    for one in specimens:
         try:
             # A single specimen without a name is that of the image beside the file.
-            size = sizes(image) if image or (not annotations and at >= len(lines)) else None
+            size = sizes(one.image) if one.image or len(specimens) == 1 else None
         except ValueError:
-            if image:
+            if one.image:
                 raise
             size = None
         if size is None:
             raise ValueError(
-                f"{path}, line {start}: this specimen has no IMAGE=, and without its height nothing is known of y."
+                f"{path}, line {one.line}: this specimen has no IMAGE=, but y needs the height of the image."
             )
-        ours = convention.to_ours(np.array(points), size)
-        annotations.append(Annotation(image, ours, size=size, spacing=spacing))
+        annotations.append(
+            Annotation(
+                one.image,
+                convention.to_ours(one.points, size),
+                size=size,
+                spacing=one.spacing,
+                curves=one.curves,
+                identity=one.identity,
+                comment=one.comment,
+            )
+        )
+    return annotations
+
+
+def read_specimens(path: Path) -> list[Specimen]:
+    """The specimens of a file in its own coordinates, for which no image is needed."""
+    lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    specimens: list[Specimen] = []
+    at, start = 0, 0
+    points: list[tuple[float, float]] = []
+    curves: list[int] = []
+    known: dict[str, str] = {}
+
+    def finish() -> None:
+        if points:
+            image, identity, comment = (known.get(key, "") for key in ("IMAGE", "ID", "COMMENT"))
+            spacing = _scale(known.get("SCALE", ""))
+            specimens.append(
+                Specimen(start, np.array(points), tuple(curves), image, identity, comment, spacing)
+            )
 
     while at < len(lines):
         text = lines[at].strip()
@@ -88,11 +128,11 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         key, value = match[1].upper(), match[2].strip()
         if key == "LM3":
             raise ValueError(
-                f"{path}, line {at}: LM3= are landmarks in space, and pliant reads those of images."
+                f"{path}, line {at}: LM3= has landmarks in 3D, but pliant reads landmarks of images."
             )
         if key == "LM":
             finish()
-            start, image, spacing = at, "", None
+            start, curves, known = at, [], {}
             points = _block(path, lines, at, value)
             at += _count(path, at, value)
         elif key in ("CURVES", "OUTLINES"):
@@ -100,14 +140,13 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 at, found = _curve(path, lines, at)
                 if key == "CURVES":
                     points += found
-        elif key == "IMAGE":
-            image = value
-        elif key == "SCALE":
-            spacing = _scale(value)
+                    curves.append(len(found))
+        else:
+            known[key] = value
     finish()
-    if not annotations:
+    if not specimens:
         raise ValueError(f"{path}: there are no landmarks in this file.")
-    return annotations
+    return specimens
 
 
 def write(path: Path, annotations: Sequence[Annotation], convention: Convention) -> None:
@@ -119,15 +158,30 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         outside = np.flatnonzero(~missing & convention.unspeakable(annotation.points, annotation.size))
         if len(outside):
             raise ValueError(
-                f"{path}: landmark {outside[0]} of {annotation.image} lies left of or below the image, and a "
-                "negative coordinate in TPS means that it is missing: choose csv."
+                f"{path}: landmark {outside[0]} of {annotation.image} is left of or below the image, and a "
+                "negative coordinate in TPS marks a missing landmark: choose csv."
             )
-        lines.append(f"LM={len(theirs)}")
         theirs[missing] = -1
-        lines += [f"{x:.5f} {y:.5f}" for x, y in theirs]
-        lines += [f"IMAGE={annotation.image}", f"ID={number}"]
+        lines += landmark_lines(theirs, annotation.curves)
+        lines += [f"IMAGE={annotation.image}", f"ID={annotation.identity or number}"]
+        lines += [f"COMMENT={annotation.comment}"] if annotation.comment else []
         lines += [] if annotation.spacing is None else [f"SCALE={annotation.spacing:.10g}"]
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+
+def landmark_lines(points: Floats, curves: Sequence[int] = ()) -> list[str]:
+    """The lines of a specimen's landmarks and curves, with points `(v, 2)` in the coordinates of the file."""
+    rows = [f"{x:.5f} {y:.5f}" for x, y in points]
+    fixed = len(rows) - sum(curves)
+    if fixed < 0:
+        # Somebody has taken points away: nothing is known of curves any more.
+        fixed, curves = len(rows), ()
+    lines = [f"LM={fixed}", *rows[:fixed]]
+    lines += [f"CURVES={len(curves)}"] if curves else []
+    for count in curves:
+        lines += [f"POINTS={count}", *rows[fixed : fixed + count]]
+        fixed += count
+    return lines
 
 
 def _scale(value: str) -> float | None:
@@ -142,7 +196,7 @@ def _scale(value: str) -> float | None:
 def _count(path: Path, line: int, value: str) -> int:
     count = whole_number(value)
     if count is None:
-        raise ValueError(f"{path}, line {line}: '{value[:60]}' does not say how many there are.")
+        raise ValueError(f"{path}, line {line}: '{value[:60]}' is not a count.")
     return count
 
 
@@ -168,6 +222,6 @@ def _curve(path: Path, lines: Sequence[str], at: int) -> tuple[int, list[tuple[f
         at += 1
     match = _KEY.fullmatch(lines[at].strip()) if at < len(lines) else None
     if not match or match[1].upper() != "POINTS":
-        raise ValueError(f"{path}, line {at + 1}: expected POINTS= of a curve.")
+        raise ValueError(f"{path}, line {at + 1}: expected POINTS= for a curve.")
     points = _block(path, lines, at + 1, match[2].strip())
     return at + 1 + len(points), points

@@ -54,10 +54,10 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     widths = {len(fields) for _, fields in lines}
     if widths not in ({1}, {2}):
         line = next((line for line, fields in lines if len(fields) not in (1, 2)), 1)
-        raise ValueError(f"{path}, line {line}: expected two numbers in each line, or one in each.")
+        raise ValueError(f"{path}, line {line}: expected two numbers on each line, or one on each.")
     values = [number(field, path, line) for line, fields in lines for field in fields]
     if len(values) % 2:
-        raise ValueError(f"{path}: {len(values)} numbers are not pairs of x and y.")
+        raise ValueError(f"{path}: {len(values)} numbers do not form pairs of x and y.")
     size = sizes("") if convention.needs_size else None
     return [Annotation("", convention.to_ours(np.array(values).reshape(-1, 2), size), size=size)]
 

@@ -56,12 +56,15 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         values = np.array(match[1].split(), dtype=np.float64)
         first = first or (len(values), has_box(values))
         if len(values) != first[0]:
-            raise ValueError(f"{path}, line {line}: there are {len(values)} numbers, and {first[0]} before.")
+            raise ValueError(
+                f"{path}, line {line}: there are {len(values)} numbers, but {first[0]} on earlier lines."
+            )
         if len(values) % 2:
-            raise ValueError(f"{path}, line {line}: {len(values)} numbers are not pairs of x and y.")
+            raise ValueError(f"{path}, line {line}: {len(values)} numbers do not form pairs of x and y.")
         if first[1] and not has_box(values):
             raise ValueError(
-                f"{path}, line {line}: there are no box and six attributes, as there are before."
+                f"{path}, line {line}: the box and the six attributes are missing, but earlier lines have "
+                "them."
             )
         points = values[:-10] if first[1] else values
         box = convention.to_ours(values[-10:-6].reshape(2, 2)).ravel() if first[1] else None
@@ -76,11 +79,11 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     boxed = all(annotation.box is not None for annotation in annotations)
     lines = []
     for annotation in annotations:
-        points = all_there(path, annotation, "a list as WFLW's")
+        points = all_there(path, annotation, "a WFLW list")
         if len(points) < 3 or len(points) != len(annotations[0].points):
             raise ValueError(
-                f"{path}: a list as WFLW's has three landmarks or more, and in each line as many as in the first, "
-                f"but {annotation.image} has {len(points)}."
+                f"{path}: a WFLW list has at least three landmarks, and the same number on every line, but "
+                f"{annotation.image} has {len(points)}."
             )
         fields = [f"{value:.6f}" for value in convention.to_theirs(points).ravel()]
         if boxed and annotation.box is not None:
@@ -89,10 +92,13 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         line = " ".join([*fields, annotation.image])
         match = _LINE.fullmatch(line)
         if not match or match[2] != annotation.image:
-            raise ValueError(f"{path}: the image '{annotation.image}' reads like a number here: rename it.")
+            raise ValueError(
+                f"{path}: the image name '{annotation.image}' looks like a number in this format: rename it."
+            )
         if not boxed and has_box(np.array(fields, dtype=np.float64)):
             raise ValueError(
-                f"{path}: the last landmarks of {annotation.image} read like attributes: choose csv."
+                f"{path}: the last landmarks of {annotation.image} look like attributes in this format: "
+                "choose csv."
             )
         lines.append(line)
     path.write_text("\n".join([*lines, ""]), encoding="utf-8")

@@ -338,8 +338,8 @@ def _require_same(file: LandmarkFile, expected: Sequence[Slot], found: Contents,
             if not same:
                 name = image or file.path.name
                 raise ValueError(
-                    f"{file.path}: the landmarks of {name} would not come back from this file as they are, "
-                    "so that it was left alone."
+                    f"{file.path}: the landmarks of {name} would change when this file is written, so it was "
+                    "left alone."
                 )
 
 
@@ -363,13 +363,13 @@ def _loss(path: Path, format: str, annotations: Sequence[Annotation]) -> str:
     base = format.partition(":")[0]
     copy = f"Work on a copy instead: pliant convert {path.name} landmarks.json."
     if base in _NEVER or any(annotation.pixels is not None for annotation in annotations):
-        return f"{path}: files of {base} are read and not written. {copy}"
+        return f"{path}: {base} files can be read but not written. {copy}"
     try:
         content = _written(path, format, annotations)
     except ValueError as error:
-        return f"{path}: this file cannot be written as it is ({error}). {copy}"
+        return f"{path}: this file cannot be written without changes ({error}). {copy}"
     with TemporaryDirectory() as passing:
         again = Path(passing) / path.name
         again.write_bytes(content)
         lost = first_loss(path, again, formats()[base].EXTENSIONS[0])
-    return f"{path}: written back, this file would lose {lost}. {copy}" if lost else ""
+    return f"{path}: writing this file back would lose {lost}. {copy}" if lost else ""

@@ -20,7 +20,7 @@ def contents(text: str, path: Path) -> Contents:
     lines = [(at, line) for at, line in lines if not line.lstrip("\ufeff \t").startswith("#")]
     count = lines[0][1].strip("\ufeff \t\r\n") if lines else ""
     if not count.isdecimal() or len(lines) < 1 + int(count):
-        raise Unfollowed(f"{path}: the first line does not say how many points there are.")
+        raise Unfollowed(f"{path}: the first line does not give the number of points.")
     place = [spans_of(at, line)[2:4] for at, line in lines[1 : 1 + int(count)]]
     rest = lines[1 + int(count) :]
     image = rest[0][1].strip() if rest else ""

@@ -38,7 +38,9 @@ def contents(text: str, path: Path) -> Contents:
             image = images[record["image_id"]]
             values = np.array(record["keypoints"], dtype=np.float64).reshape(-1, 3)
         except (KeyError, TypeError, ValueError):
-            raise Unfollowed(f"{path}: the annotation {str(record.get('id'))[:40]} is not COCO's.") from None
+            raise Unfollowed(
+                f"{path}: the annotation {str(record.get('id'))[:40]} is not a COCO annotation."
+            ) from None
         numbers = np.where(values[:, 2:] > 0, values[:, :2], np.nan)
         count, names = names_of.get(record.get("category_id"), (0, ()))
         size = (image.get("width"), image.get("height"))
@@ -182,7 +184,7 @@ def _document(text: str, path: Path) -> tuple[dict[str, list[Element]], dict[str
             if key not in _LISTS:
                 continue
             if key in ends or text[begin] != "[":
-                raise Unfollowed(f"{path}: '{key}' is there twice, or is no list.")
+                raise Unfollowed(f"{path}: '{key}' occurs twice, or is not a list.")
             lists[key] = value
             ends[key] = value[-1][2] if value else begin + 1
     except (json.JSONDecodeError, IndexError):

@@ -34,12 +34,12 @@ def contents(text: str, path: Path) -> Contents:
     objects: dict[tuple[str, str], _Place] = {}
     for row in rows[1:]:
         if len(row) != len(titles):
-            raise Unfollowed(f"{path}: a row has {len(row)} fields, and the header {len(titles)}.")
+            raise Unfollowed(f"{path}: a row has {len(row)} fields, but the header has {len(titles)}.")
         cells = dict(zip(titles, row, strict=True))
         other = cells["object"].says if "object" in cells else ""
         place = objects.setdefault((cells["image"].says, other), _Place())
         if cells["landmark"].says in place.cells:
-            raise Unfollowed(f"{path}: the landmark {cells['landmark'].says} is there twice.")
+            raise Unfollowed(f"{path}: the landmark {cells['landmark'].says} occurs twice.")
         place.cells[cells["landmark"].says] = cells["x"], cells["y"]
         place.last = row
     names = tuple(dict.fromkeys(name for place in objects.values() for name in place.cells))
@@ -69,7 +69,7 @@ def splices(
         old = found.slots[index]
         place: _Place = old.place
         if len(new.numbers) != len(old.numbers):
-            raise Unfollowed("the landmarks of a table stay what they are.")
+            raise Unfollowed("the landmarks of a table cannot change.")
         fresh = []
         for landmark in old.differing(Slot("", new.numbers)):
             name = place.names[landmark]
@@ -88,7 +88,7 @@ def splices(
     yield from last_line(text, ending)
     for slot in added:
         if any(slot.image == other.image for other in found.slots):
-            raise Unfollowed("a second object of an image is not added to a table.")
+            raise Unfollowed("a table cannot take a second object of an image.")
         count = len(slot.numbers)
         names = known if len(known) == count else slot.names or tuple(map(str, range(count)))
         for name, pair in zip(names, slot.numbers.tolist(), strict=True):
@@ -100,9 +100,7 @@ def splices(
 def _titles(rows: Sequence[Row], path: Path) -> list[str]:
     titles = [cell.says.lower() for cell in rows[0]] if rows else []
     if not set(_COLUMNS) <= set(titles) or len(set(titles)) < len(titles):
-        raise Unfollowed(
-            f"{path}: the columns {', '.join(_COLUMNS)} are not all there, or one is there twice."
-        )
+        raise Unfollowed(f"{path}: one of the columns {', '.join(_COLUMNS)} is missing or occurs twice.")
     return titles
 
 

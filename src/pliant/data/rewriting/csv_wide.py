@@ -24,12 +24,12 @@ def contents(text: str, path: Path) -> Contents:
     names, columns = landmark_columns(header, path)
     image = image_column(header)
     if image is None:
-        raise Unfollowed(f"{path}: no column is called image.")
+        raise Unfollowed(f"{path}: there is no column called image.")
     status = header.index("status") if "status" in header else None
     slots = []
     for row in rows[1:]:
         if len(row) != len(header):
-            raise Unfollowed(f"{path}: a row has {len(row)} fields, and the header {len(header)}.")
+            raise Unfollowed(f"{path}: a row has {len(row)} fields, but the header has {len(header)}.")
         if status is not None and row[status].says == "failed":
             continue
         numbers = np.array([[value(row[x], path), value(row[y], path)] for x, y in columns])
@@ -46,7 +46,7 @@ def splices(
     for index, new in changed.items():
         old = found.slots[index]
         if len(new.numbers) != len(old.numbers):
-            raise Unfollowed("the columns of a table stay what they are.")
+            raise Unfollowed("the columns of a table cannot change.")
         for landmark in old.differing(Slot("", new.numbers)):
             for cell, now in zip(old.place[landmark], new.numbers[landmark], strict=True):
                 yield written(cell, now)
@@ -60,7 +60,7 @@ def splices(
     yield from last_line(text, ending)
     for slot in added:
         if len(slot.numbers) != len(columns) or (slot.names and names and slot.names != names):
-            raise Unfollowed("the columns of a table stay what they are.")
+            raise Unfollowed("the columns of a table cannot change.")
         fields = [""] * len(header)
         fields[image or 0] = slot.image
         for (x, y), pair in zip(columns, slot.numbers, strict=True):

@@ -24,7 +24,7 @@ def contents(text: str, path: Path) -> Contents:
     slots = []
     for row in rows:
         if len(row) != len(head["coords"]):
-            raise Unfollowed(f"{path}: a row has another length than the header.")
+            raise Unfollowed(f"{path}: a row and the header differ in length.")
         image = "/".join(cell.says for cell in row[:index])
         for parts in landmark_places(path, head, index).values():
             cells = [(row[x], row[y]) for x, y in parts.values()]
@@ -41,7 +41,7 @@ def splices(
     for number, new in changed.items():
         old = found.slots[number]
         if len(new.numbers) != len(old.numbers):
-            raise Unfollowed("the body parts of a table stay what they are.")
+            raise Unfollowed("the body parts of a table cannot change.")
         for landmark in old.differing(Slot("", new.numbers)):
             for cell, now in zip(old.place[landmark], new.numbers[landmark], strict=True):
                 yield written(cell, now)
@@ -54,7 +54,7 @@ def splices(
     for slot in added:
         names = slot.image.split("/") if index > 1 else [slot.image]
         if len(names) != index or len(slot.numbers) != len(parts):
-            raise Unfollowed(f"{slot.image} has no place in this table.")
+            raise Unfollowed(f"{slot.image} has no row in this table.")
         fields = names + [""] * (len(head["coords"]) - index)
         for (x, y), pair in zip(parts.values(), slot.numbers.tolist(), strict=True):
             fields[x], fields[y] = map(number_text, pair)
@@ -68,7 +68,7 @@ def _table(text: str, path: Path) -> tuple[dict[str, list[str]], list[Row], int]
     head = {row[0].says: [cell.says for cell in row] for row in rows[:depth]}
     widths = {len(row) for row in head.values()}
     if delimiter != "," or not {"bodyparts", "coords"} <= set(head) <= set(_HEAD) or len(widths) != 1:
-        raise Unfollowed(f"{path}: this is no table of DeepLabCut's.")
+        raise Unfollowed(f"{path}: this is not a DeepLabCut table.")
     coords = head["coords"]
     index = next((column for column in range(1, len(coords)) if coords[column]), len(coords))
     return head, rows[depth:], index

@@ -108,7 +108,7 @@ def _changed(text: str, old: Slot, new: Slot) -> Iterator[Splice]:
     names, box = place.names, place.box
     if len(new.numbers) != len(names):
         if names:
-            raise Unfollowed("the parts of a box in dlib's XML stay what they are.")
+            raise Unfollowed("the parts of a box in dlib's XML cannot change.")
         count = len(new.numbers)
         names = new.names or tuple(f"{part:0{len(str(count - 1))}}" for part in range(count))
     before = np.array([box.values.get(name, (np.nan, np.nan)) for name in names]).reshape(-1, 2)
@@ -193,7 +193,7 @@ def _tag_end(text: str, start: int) -> int:
     """Behind the > of a tag; one may stand in a quoted value."""
     match = re.compile(r"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>").match(text, start)
     if match is None:
-        raise Unfollowed("a tag does not end.")
+        raise Unfollowed("a tag is not closed.")
     return match.end()
 
 

@@ -39,9 +39,9 @@ def moved(found: Contents, changed: Mapping[int, Slot], what: str, digits: int) 
     for index, new in changed.items():
         old = found.slots[index]
         if len(new.numbers) != len(old.numbers):
-            raise Unfollowed(f"the number of landmarks in {what} stays what it is.")
+            raise Unfollowed(f"the number of landmarks in {what} cannot change.")
         for landmark in old.differing(Slot("", new.numbers)):
             if not np.isfinite(new.numbers[landmark]).all():
-                raise ValueError(f"landmark {landmark} is missing, and {what} cannot say so.")
+                raise ValueError(f"landmark {landmark} is missing, and {what} cannot store that.")
             for span, value in zip(old.place[landmark], new.numbers[landmark], strict=True):
                 yield *span, f"{value:.{digits}f}"

@@ -48,7 +48,7 @@ def contents(text: str, path: Path) -> Contents:
             continue
         fields = fields_of(line.lstrip("\ufeff"), at + len(line) - len(line.lstrip("\ufeff")))
         if len(fields) != 2:
-            raise Unfollowed(f"{path}: there are {len(fields)} numbers in a line.")
+            raise Unfollowed(f"{path}: there are {len(fields)} numbers on one line.")
         pairs.append((fields[0][:2], fields[1][:2]))
         values.append([_value(field[2], path) for field in fields])
         end = at + len(line)
@@ -62,7 +62,7 @@ def splices(
 ) -> Iterator[Splice]:
     """New numbers for landmarks that moved, and lines for those that the file does not have yet."""
     if added:
-        raise Unfollowed("a file beside an image holds one object.")
+        raise Unfollowed("a file next to an image holds one object.")
     for index, new in changed.items():
         old = found.slots[index]
         place: _Place = old.place

@@ -26,7 +26,7 @@ def contents(text: str, path: Path) -> Contents:
         elif version == 2:
             groups = [({key: value for key, (value, _) in document.items()}, start)]
         else:
-            raise Unfollowed(f"{path}: LJSON of version {version} is not edited.")
+            raise Unfollowed(f"{path}: LJSON version {version} cannot be edited.")
         slots = tuple(_slot(text, group, begin) for group, begin in groups)
     except (json.JSONDecodeError, KeyError, IndexError, TypeError, ValueError):
         raise Unfollowed(f"{path}: this is not LJSON.") from None
@@ -38,11 +38,11 @@ def splices(
 ) -> Iterator[Splice]:
     """New numbers for landmarks that moved, null for those that are missing."""
     if added:
-        raise Unfollowed("a file beside an image holds its objects, and no further ones.")
+        raise Unfollowed("a file next to an image cannot take more objects.")
     for index, new in changed.items():
         old = found.slots[index]
         if len(new.numbers) != len(old.numbers):
-            raise Unfollowed("the number of landmarks of a group stays what it is.")
+            raise Unfollowed("the number of landmarks of a group cannot change.")
         for landmark in old.differing(Slot("", new.numbers)):
             for (begin, end), value in zip(old.place[landmark], new.numbers[landmark][::-1], strict=True):
                 yield begin, end, "null" if np.isnan(value) else json.dumps(round(float(value), DECIMALS))

@@ -88,7 +88,7 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     at = 0
     for start, end, piece in sorted(splices, key=lambda splice: (splice[0], splice[1])):
         if start < at:
-            raise Unfollowed("two changes of one place in a file.")
+            raise Unfollowed("two changes of the same place in a file.")
         pieces += [text[at:start], piece]
         at = end
     return "".join([*pieces, text[at:]])

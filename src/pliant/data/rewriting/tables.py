@@ -34,7 +34,7 @@ def rows_of(text: str) -> tuple[list[Row], str]:
     while at < len(text):
         match = pattern.match(text, at)
         if match is None:
-            raise Unfollowed("a quote in a table does not end.")
+            raise Unfollowed("a quote in a table is not closed.")
         quoted = match[1][1:-1].replace('""', '"') if match[1] else ""
         row.append(Cell(match.start(), match.end(2), (quoted + match[2]).strip()))
         at = match.end()

@@ -70,7 +70,7 @@ def contents(text: str, path: Path) -> Contents:
             place.after = place.end
             continue
         if place is None:
-            raise Unfollowed(f"{path}: {key}= stands before any LM=.")
+            raise Unfollowed(f"{path}: {key}= comes before any LM=.")
         place.end = start + len(line)
         if key in ("CURVES", "OUTLINES"):
             for _ in range(_count(value, path)):
@@ -78,7 +78,7 @@ def contents(text: str, path: Path) -> Contents:
                     at += 1
                 points = _KEY.fullmatch(lines[at][1]) if at < len(lines) else None
                 if not points or points[1].upper() != "POINTS":
-                    raise Unfollowed(f"{path}: expected POINTS= of a curve.")
+                    raise Unfollowed(f"{path}: expected POINTS= for a curve.")
                 at += 1
                 if key == "CURVES":
                     at = block(_count(points[2], path))
@@ -107,7 +107,7 @@ def splices(
             rows = "".join(f"{_text(x)} {_text(y)}{ending}" for x, y in new.numbers)
             yield place.after, place.after, cut + rows
         elif len(new.numbers) != len(old.numbers):
-            raise Unfollowed("the number of landmarks of a specimen in TPS stays what it is.")
+            raise Unfollowed("the number of landmarks of a TPS specimen cannot change.")
         else:
             for landmark in old.differing(Slot("", new.numbers, hidden=old.hidden)):
                 for axis in (0, 1):
@@ -136,14 +136,15 @@ def _point(x: str, y: str, path: Path) -> tuple[float, float]:
 def _text(value: float) -> str:
     if value < 0:
         raise ValueError(
-            "a landmark lies left of or below the image, and a negative coordinate in TPS means that it is missing."
+            "a landmark is left of or below the image, and a negative coordinate in TPS marks a missing "
+            "landmark."
         )
     return "-1" if np.isnan(value) else f"{value:.5f}"
 
 
 def _count(value: str, path: Path) -> int:
     if not (value.isdecimal() and len(value) <= 9):
-        raise Unfollowed(f"{path}: '{value[:60]}' does not say how many there are.")
+        raise Unfollowed(f"{path}: '{value[:60]}' is not a count.")
     return int(value)
 
 

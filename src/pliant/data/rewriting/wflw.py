@@ -39,7 +39,7 @@ def contents(text: str, path: Path) -> Contents:
         count = (numbers - 10 if boxed else numbers) // 2
         place = [spans[2 * landmark : 2 * landmark + 2] for landmark in range(count)]
         if numbers % 2 or not count or numbers == len(spans):
-            raise Unfollowed(f"{path}: a line is not of pairs of numbers and a name.")
+            raise Unfollowed(f"{path}: a line is not pairs of numbers followed by a name.")
         image = text[spans[numbers][0] : at + len(line)].strip()
         slots.append(Slot(image, values_at(text, place, path), place=place))
     return Contents(tuple(slots), tuple(dict.fromkeys(slot.image for slot in slots)))
@@ -49,14 +49,12 @@ def splices(
     text: str, found: Contents, changed: Mapping[int, Slot], added: Sequence[Slot]
 ) -> Iterator[Splice]:
     """New numbers for landmarks that moved, and lines for further images if there are no attributes."""
-    yield from moved(found, changed, "a list as WFLW's", DECIMALS)
+    yield from moved(found, changed, "a WFLW list", DECIMALS)
     for slot in added:
         first = found.slots[0]
         behind = text[first.place[-1][1][1] :].lstrip().startswith(first.image)
         if not behind or not np.isfinite(slot.numbers).all():
-            raise ValueError(
-                "a list as WFLW's has no place for missing landmarks, nor for faces without attributes."
-            )
+            raise ValueError("a WFLW list cannot store missing landmarks, or faces without attributes.")
         ending = line_end(text)
         cut = "" if text.endswith(("\n", "\r")) else ending
         line = " ".join([*map(number, slot.numbers.ravel().tolist()), slot.image])

@@ -56,7 +56,7 @@ def find_suspects(
     """Suspicious samples, the worst first; `skip` names checks to leave out."""
     unknown = sorted(set(skip) - set(CHECKS))
     if unknown:
-        raise ValueError(f"there is no check '{unknown[0]}'. Known: {', '.join(CHECKS)}.")
+        raise ValueError(f"there is no check '{unknown[0]}'. Known checks: {', '.join(CHECKS)}.")
     if not len(valid.dataset):
         return []
     names = [sample.name for sample in valid.dataset]
@@ -187,7 +187,7 @@ def _of_landmarks(
     for number in map(int, np.flatnonzero(~apart)):
         overall = judged.overall[number]
         if judged.hopeless[number] or overall >= _SHAPE:
-            reason = f"the whole shape is unusual: off by {overall:.1f} times the usual."
+            reason = f"the whole shape is unusual: {overall:.1f} times the usual deviation."
             yield Suspect(number, named(number), "shape", reason, max(1.0, overall / _SHAPE), kind="unusual")
 
 

@@ -84,9 +84,9 @@ def _looked_at(one: Suspect, points: Float64, image_of: Callable[[int], Image], 
     as_is = _patches(image, points)
     facing = max(_alike(as_is[:, :, ::-1], usual, known), _alike(as_is[:, ::-1], usual, known))
     guesses = {
-        "the x coordinates look counted from the right edge": (width - 1, 0) + points * (-1, 1),
-        "the y coordinates look counted from the lower edge": (0, height - 1) + points * (1, -1),
-        "the x and y coordinates look exchanged": points[:, ::-1].copy(),
+        "the x coordinates seem to be counted from the right edge": (width - 1, 0) + points * (-1, 1),
+        "the y coordinates seem to be counted from the lower edge": (0, height - 1) + points * (1, -1),
+        "x and y seem to be swapped": points[:, ::-1].copy(),
     }
     scores = [_alike(_patches(image, places), usual, known) for places in guesses.values()]
     best = int(np.argmax(scores))
@@ -94,7 +94,9 @@ def _looked_at(one: Suspect, points: Float64, image_of: Callable[[int], Image], 
     exchanged = -1.0 if one.mend is None else _alike(_patches(image, one.mend), usual, known)
     if scores[best] < (facing + _GAIN if one.mend is None else exchanged + _SYMMETRIC_GAIN):
         return one
-    reason = f"{list(guesses)[best]}: put right, the landmarks lie on the same things as in other images."
+    reason = (
+        f"{list(guesses)[best]}: once corrected, the landmarks are on the same features as in other images."
+    )
     return replace(
         one,
         kind="other edge",

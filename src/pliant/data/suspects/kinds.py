@@ -130,8 +130,8 @@ def _permuted(scene: _Scene, wrong: list[int]) -> Iterator[Finding]:
         cycles = [cycle for cycle in cycles if cycle[0] not in taken]
         ends = " to ".join(_bare(scene.label, one) for one in run)
         reason = (
-            f"the landmarks from {ends} look numbered backwards: in the other order, they are where the others put "
-            "them."
+            f"the landmarks from {ends} seem to be numbered backwards: in reverse order, they are where "
+            "other samples have them."
         )
         yield _rearranged(scene, "reversed", sorted(taken), takes, reason)
     for cycle in cycles:
@@ -142,8 +142,8 @@ def _permuted(scene: _Scene, wrong: list[int]) -> Iterator[Finding]:
         else:
             kind = "out of order"
             reason = (
-                f"{_listed(labels)} look out of order: rearranged, they are within {within} of where the others "
-                "put them."
+                f"{_listed(labels)} seem to be out of order: rearranged, they are within {within} of where "
+                "other samples have them."
             )
         yield _rearranged(scene, kind, sorted(cycle), takes, reason)
 
@@ -204,12 +204,12 @@ def _mistyped(scene: _Scene, landmark: int) -> Finding | None:
     """One number with the decimal point in the wrong place, or x and y in each other's."""
     x, y = scene.points[landmark]
     label = scene.label(landmark)
-    guesses = [(f"the x and y of {label} look exchanged", "exchanged", (y, x))]
+    guesses = [(f"x and y of {label} seem to be swapped", "exchanged", (y, x))]
     for factor, what in ((10.0, "small"), (0.1, "large")):
         guesses += [
-            (f"the x of {label} looks ten times too {what}: {x:.4g}", "decimal", (x * factor, y)),
-            (f"the y of {label} looks ten times too {what}: {y:.4g}", "decimal", (x, y * factor)),
-            (f"the x and y of {label} look ten times too {what}", "decimal", (x * factor, y * factor)),
+            (f"the x of {label} seems to be ten times too {what}: {x:.4g}", "decimal", (x * factor, y)),
+            (f"the y of {label} seems to be ten times too {what}: {y:.4g}", "decimal", (x, y * factor)),
+            (f"the x and y of {label} seem to be ten times too {what}", "decimal", (x * factor, y * factor)),
         ]
     places = np.array([place for _, _, place in guesses])
     scores = scene.score(landmark, places)
@@ -218,7 +218,7 @@ def _mistyped(scene: _Scene, landmark: int) -> Finding | None:
         return None
     words, kind, _ = guesses[best]
     within = _within(scene, [landmark], places[best][None])
-    reason = f"{words}. Put right, it is within {within} of where the others put it."
+    reason = f"{words}. Once corrected, it is within {within} of where other samples have it."
     return Finding(
         kind, reason, (landmark,), scene.severity([landmark]), scene.moved([landmark], places[best])
     )
@@ -258,7 +258,7 @@ def _mislabelled(scene: _Scene, landmark: int) -> Finding | None:
         if scene.score(other, scene.points[landmark]) < scene.limit:
             mend = scene.moved([other, landmark], np.array([scene.points[landmark], (np.nan, np.nan)]))
             label, missing = scene.label(landmark), scene.label(other)
-            reason = f"{label} lies where {missing} should be, which is missing: is it {missing}?"
+            reason = f"{label} is where {missing} should be, and {missing} is missing: is it {missing}?"
             return Finding("mislabelled", reason, (landmark, other), scene.severity([landmark]), mend)
     return None
 
@@ -273,7 +273,7 @@ def _on_another(scene: _Scene, landmark: int) -> Finding | None:
     if away[nearest] > _ON_ANOTHER * scene.size or usual < 2 * away[nearest]:
         return None
     label, there = scene.label(landmark), scene.label(other)
-    reason = f"{label} lies on {there}, {_pixels(usual)} from where the others put it."
+    reason = f"{label} is on {there}, {_pixels(usual)} from where other samples have it."
     return Finding(
         "on another",
         reason,
@@ -293,8 +293,8 @@ def _copied(scene: _Scene, landmark: int, others: Float64) -> Finding | None:
     off = float(np.linalg.norm(place - scene.expected[landmark]))
     label = scene.label(landmark)
     reason = (
-        f"{label} has the very numbers that it has in another image, and is {_pixels(off)} from where the others "
-        "put it: copied?"
+        f"{label} has exactly the same numbers as in another image, and is {_pixels(off)} from where other "
+        "samples have it: was it copied?"
     )
     return Finding(
         "copied",
@@ -314,13 +314,14 @@ def _shifted(scene: _Scene, landmarks: list[int]) -> Iterator[Finding]:
             usual = _pixels(_usual_distance(scene, group[0]))
             away = _pixels(float(off[0]))
             reason = (
-                f"{scene.label(group[0])} is {away} from where the others put it (usually within {usual})."
+                f"{scene.label(group[0])} is {away} from where other samples have it (usually within "
+                f"{usual})."
             )
         else:
             which = ", ".join(_bare(scene.label, one) for one in group)
             reason = (
                 f"{len(group)} landmarks ({which}) are {off.min():.0f} to {_pixels(float(off.max()))} from "
-                "where the others put them."
+                "where other samples have them."
             )
         mend = scene.moved(group, expected[group])
         yield Finding("shifted", reason, tuple(group), scene.severity(group), mend)
@@ -365,7 +366,10 @@ def swapped_pairs(found: Findings, points: Float64, label: Label) -> Iterator[tu
                 mend = points[number].copy()
                 mend[pair] = mend[pair[::-1]]
                 labels = [label(landmark) for landmark in pair]
-                reason = f"{_listed(labels)} look swapped: exchanged, they fit the others far better."
+                reason = (
+                    f"{_listed(labels)} seem to be swapped: swapped back, they match other samples far "
+                    "better."
+                )
                 severity = float(gain[best]) / needed
                 yield int(number), Finding("swapped", reason, tuple(pair), severity, mend)
 
@@ -381,7 +385,8 @@ def _pixels(distance: float) -> str:
 
 def _swap_sentence(labels: Sequence[str], within: str) -> str:
     return (
-        f"{_listed(labels)} look swapped: exchanged, both are within {within} of where the others put them."
+        f"{_listed(labels)} seem to be swapped: swapped back, both are within {within} of where other "
+        "samples have them."
     )
 
 

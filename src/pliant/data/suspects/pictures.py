@@ -62,9 +62,9 @@ def _duplicate(dataset: Dataset, number: int, other: int, how: str, alike: float
     one, twin = dataset[number], dataset[other]
     leak = ""
     if one.split != twin.split:
-        leak = f", and they are in different parts ({one.split or 'none'}, {twin.split or 'none'})"
+        leak = f", and the two are in different parts ({one.split or 'none'}, {twin.split or 'none'})"
     elif one.group != twin.group:
-        leak = f", and they are in different groups ({one.group or 'none'}, {twin.group or 'none'})"
+        leak = f", and the two are in different groups ({one.group or 'none'}, {twin.group or 'none'})"
     severity = alike / _ALIKE + (1 if leak else 0)
     near = twin.name.rsplit("/", 1)[-1]
     return Suspect(number, one.name, "duplicate", f"{how} {near}{leak}.", severity, other=twin.name)

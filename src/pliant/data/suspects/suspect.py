@@ -9,11 +9,36 @@ from pliant.arrays import Float64
 
 @dataclass(frozen=True)
 class Suspect:
-    """What is suspicious about sample `number`: one of `CHECKS`, in words, and the landmarks that stand out.
+    """An annotation that looks wrong.
 
-    `severity` is 1 at the threshold and larger beyond it. `other` is the sample that it repeats, if any. `kind`
-    says more exactly than `check` what seems to have happened: "swapped", "shifted", "decimal". `mend (v, 2)` are
-    all points as they would be without it, where that can be told. Without landmarks, the whole is suspicious.
+    Attributes
+    ----------
+    number : int
+        The number of the sample among those that can be used.
+    name : str
+        The name of the sample.
+    check : str
+        The check that found it.
+    reason : str
+        What looks wrong, in words.
+    severity : float
+        1 at the threshold of the check, and larger beyond it.
+    landmarks : tuple of int
+        The landmarks that stand out; empty if the whole annotation does.
+    other : str
+        The sample that it repeats, if any.
+    kind : str
+        What seems to have happened, such as `"swapped"`, `"shifted"` or `"decimal"`.
+    mend : ndarray, shape (v, 2), or None
+        All points as they would be without the mistake, if that is known.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> suspect = pliant.data.Suspect(0, "face-0000.jpg", "order", "two landmarks are swapped", 1.5, (36, 45))
+    >>> suspect.landmarks
+    (36, 45)
+
     """
 
     number: int

@@ -30,7 +30,7 @@ _NEAR_FACTOR = np.log(1.25)
 
 def facing(mirrored: Bools, named: Named) -> Iterator[Suspect]:
     for number in map(int, np.flatnonzero(mirrored)):
-        reason = "the object faces the other way: it is mirrored, not turned."
+        reason = "the object faces the other way: it is mirrored, not rotated."
         yield Suspect(number, named(number), "facing", reason, 1.0, kind="mirrored")
 
 
@@ -48,12 +48,12 @@ def disordered(
     some, here = shapes[far], known[far]
     mirror = np.array([-1.0, 1.0])
     others = {
-        "left and right look swapped: in a mirror, the landmarks fit": (some * mirror, here),
-        "the order looks reversed: from the last to the first, the landmarks fit": (
+        "left and right seem to be swapped: mirrored, the landmarks fit": (some * mirror, here),
+        "the order seems to be reversed: from last to first, the landmarks fit": (
             some[:, ::-1],
             here[:, ::-1],
         ),
-        "the order looks reversed and mirrored: turned round, the landmarks fit": (
+        "the order seems to be reversed and mirrored: turned over, the landmarks fit": (
             some[:, ::-1] * mirror,
             here[:, ::-1],
         ),
@@ -97,10 +97,8 @@ def unusual_sizes(
         times = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
         what = "larger" if size > usual else "smaller"
         mend = _rescaled(points[number], size / usual, frames[number] if len(frames) else None)
-        guess = "" if mend is None else ": another scale?"
-        reason = (
-            f"the object is {times} times {what} than usual, {size:.0f} pixels where {usual:.0f} are usual"
-        )
+        guess = "" if mend is None else ": is the scale different?"
+        reason = f"the object is {times} times {what} than usual: {size:.0f} pixels instead of {usual:.0f}"
         reason += guess or "."
         yield Suspect(number, named(number), "size", reason, severity, kind="scale", mend=mend)
 
@@ -122,7 +120,7 @@ def unusual_rotations(poses: Similarity, named: Named) -> Iterator[Suspect]:
     centre = complex(np.median(turns.real), np.median(turns.imag))
     angles = np.angle(turns / (centre or 1))
     for number, severity in _far_out(angles, _LEAST_TURN):
-        reason = f"the object is turned by {np.degrees(angles[number]):+.0f} degrees from the usual."
+        reason = f"the object is rotated by {np.degrees(angles[number]):+.0f} degrees from the usual."
         yield Suspect(number, named(number), "rotation", reason, severity, kind="turned")
 
 

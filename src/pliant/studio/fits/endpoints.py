@@ -129,16 +129,16 @@ def new_fit(studio: Studio, body: NewFit) -> RunView:
     own = settings.suited_to(model.settings, len(model.levels)).algorithm
     names = tuple(dict.fromkeys(str(Algorithm.parse(name or own)) for name in body.algorithms or [""]))
     if len(names) > MOST_ALGORITHMS:
-        raise ValueError(f"at most {MOST_ALGORITHMS} algorithms are compared at once, not {len(names)}.")
+        raise ValueError(f"at most {MOST_ALGORITHMS} algorithms can be compared at once, not {len(names)}.")
     box = None if body.box is None else _box(body.box)
     if body.upload is not None:
         task = _of_upload(studio, body.upload, model, settings, names, box)
         if settings.start == "landmarks" and box is None:
-            raise ValueError("nobody has placed landmarks in this image: draw a box, or let it be searched.")
+            raise ValueError("this image has no landmarks yet: draw a box, or choose a search.")
     elif body.image is not None:
         task = _of_collection(studio, body.image, model, settings, names, box)
     else:
-        raise ValueError("there is no image to fit: drop one, or name one of the collection.")
+        raise ValueError("there is no image to fit: drop one here, or choose one from the collection.")
     return run_view(bench_of(studio).runs.start(task, studio.jobs))
 
 
@@ -230,22 +230,21 @@ def _settings(given: dict[str, Any]) -> Fitting:
     settings = Fitting.from_dict({name: parsed(name, value) for name, value in given.items() if value != ""})
     if settings.detector not in (None, *DETECTORS):
         raise Refused(
-            f"detector: pages may name {', '.join(DETECTORS)} alone, because others are files that would be run.",
+            f"detector: pages may only use {', '.join(DETECTORS)}, because any other detector is a file that "
+            "would be run as code.",
             403,
         )
     for name, most in _MOST.items():
         value = getattr(settings, name)
         if max(np.atleast_1d(0 if value is None else value)) > most:
-            raise ValueError(
-                f"{name}: at most {most} are taken here; with more, a fit would not end in time."
-            )
+            raise ValueError(f"{name}: at most {most} is allowed here; with more, a fit would take too long.")
     return settings
 
 
 def _box(given: tuple[float, float, float, float]) -> Float64:
     left, top, right, bottom = given
     if right - left < 1 or bottom - top < 1:
-        raise ValueError("the box is empty: its right must be beyond its left, and its bottom below its top.")
+        raise ValueError("the box is empty: right must be greater than left, and bottom greater than top.")
     return np.array(given)
 
 
@@ -287,7 +286,7 @@ def _heat(difference: Float64) -> Image:
 
 def _width(width: int | None) -> int | None:
     if width is not None and width < 1:
-        raise ValueError(f"a picture of a width of {width} is nothing.")
+        raise ValueError(f"a picture cannot be {width} pixels wide.")
     return width
 
 

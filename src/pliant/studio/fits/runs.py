@@ -146,7 +146,7 @@ class Runs:
         """Begin a run; refused while too many are under way."""
         with self._lock:
             if sum(map(is_running, self._runs.values())) >= _RUNNING:
-                raise Refused(f"{_RUNNING} images are being fitted: wait for one of them, or stop it.", 429)
+                raise Refused(f"{_RUNNING} images are being fitted: wait for one to finish, or stop it.", 429)
             run = Run(next(self._numbers), task)
             self._runs[run.id] = run
             for old in [one for one in self._runs.values() if not is_running(one) and one is not run][

@@ -21,11 +21,11 @@ from pliant.trust.confidence import DEFAULT_BOUND
 Point = tuple[float, float]
 
 _ENDED = {
-    Status.CONVERGED: "It converged: the next step would have moved nothing.",
-    Status.ITERATIONS: "It used all of its iterations.",
-    Status.RISING: "It stopped because the cost did not fall any more; the best estimate is shown.",
+    Status.CONVERGED: "It converged: the next step would not have moved anything.",
+    Status.ITERATIONS: "It used all its iterations.",
+    Status.RISING: "It stopped because the cost no longer fell; the best estimate is shown.",
     Status.IMPLAUSIBLE: "It ended in a shape that is far from all training shapes.",
-    Status.OUTSIDE: "It left the image; the last estimate inside is shown.",
+    Status.OUTSIDE: "It left the image; the last estimate inside the image is shown.",
     Status.DIVERGED: "It diverged; the last estimate before that is shown.",
     Status.FAILED: "There is no fit.",
 }
@@ -198,12 +198,12 @@ def _trust(fit: FitResult, confidence: float) -> str:
     if fit.status is Status.FAILED:
         return ""
     if np.isnan(confidence):
-        return "This model was not calibrated, so nobody can say how far to trust this fit."
+        return "This model was not calibrated, so it is unknown how far this fit can be trusted."
     share = f"{100 * DEFAULT_BOUND:g}\N{NO-BREAK SPACE}% of the object's size"
     if confidence < 0.01:
-        return f"It is hardly possible that the error is below {share}."
+        return f"The error is almost certainly not below {share}."
     percent = min(99, round(100 * confidence))
-    return f"The error is below {share} with a probability of {percent}\N{NO-BREAK SPACE}%."
+    return f"The probability that the error is below {share} is {percent} %."
 
 
 def _level_view(level: LevelTrace, truth: Float64 | None) -> LevelView:

@@ -46,7 +46,7 @@ function setScale(scale) {
 
 function sameScale() {
   const last = JSON.parse(localStorage.getItem("scale"));
-  if (!last) say("No scale bar was drawn yet: draw one with R.");
+  if (!last) say("There is no scale bar yet: draw one with R.");
   else if (desk.marks) setScale(last);
 }
 
@@ -107,7 +107,7 @@ function hint() {
   const { marks, tool } = desk;
   if (!desk.canEdit) return "";
   if (tool === "scale") return "Drag along something whose length you know";
-  if (tool === "curve") return desk.line.length ? "Click on along the curve; Enter ends it, Backspace takes a click back" : `Click along ${desk.curve?.name ?? "the curve"}`;
+  if (tool === "curve") return desk.line.length ? "Continue clicking along the curve; Enter ends it, Backspace removes the last click" : `Click along ${desk.curve?.name ?? "the curve"}`;
   if (tool === "box") return "Drag a box around points";
   const due = desk.active !== null && marks.missing.includes(desk.active) ? desk.active : marks.nextMissing();
   if (due !== null) return `Click to place ${desk.name(due)}`;
@@ -171,7 +171,7 @@ function discardRefused() {
 
 function setTool(tool) {
   if (tool === "curve" && !desk.project.curves.length) {
-    say("This object has no curves: name landmarks such as “jaw 1-17” to have one.");
+    say("This object has no curves: add a range of landmarks such as “jaw 1-17” to make one.");
     return;
   }
   pointers.cancel();
@@ -202,7 +202,7 @@ function open(index, details) {
 
 function beside(step) {
   const index = images.neighbour(step);
-  if (index === null) say(step < 0 ? "This is the first image of the list." : "This is the last image of the list.");
+  if (index === null) say(step < 0 ? "This is the first image in the list." : "This is the last image in the list.");
   else open(index);
 }
 
@@ -254,7 +254,7 @@ find("#number").addEventListener("keydown", (event) => {
   if (event.key !== "Enter") return;
   const number = Number.parseInt(event.target.value, 10);
   if (number >= 1 && number <= desk.project.count) open(number - 1);
-  else say(`Give a number from 1 to ${desk.project.count}.`);
+  else say(`Enter a number from 1 to ${desk.project.count}.`);
 });
 for (const [tab, panel] of [["#tab-images", "#images-panel"], ["#tab-landmarks", "#landmarks-panel"]]) {
   find(tab).addEventListener("click", () => {
@@ -276,7 +276,7 @@ on("changed", ({ index, revision, client: from }) => {
 on("model", ({ number, samples }) => {
   const first = !desk.project.model;
   desk.project.model = { ...desk.project.model, number, samples };
-  if (first) say(`The model has learned from ${samples} images: it proposes points from now on.`, "good");
+  if (first) say(`The model has learned from ${samples} images. It now proposes points.`, "good");
   opening.proposeAgain();
   desk.changed();
 });

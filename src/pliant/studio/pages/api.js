@@ -25,7 +25,7 @@ async function reached(path, options) {
   try {
     return await fetch(path, options);
   } catch {
-    throw new Unreachable("The studio does not answer. Is it still running? Changes are kept here and sent again.");
+    throw new Unreachable("The studio does not answer. Is it still running? Changes are kept here and will be sent again.");
   }
 }
 
@@ -34,7 +34,7 @@ async function answered(response) {
   const json = (response.headers.get("Content-Type") ?? "").startsWith("application/json");
   const content = json ? await response.json() : await response.text();
   if (!response.ok) {
-    const error = new Error(content?.error ?? `The server said ${response.status}.`);
+    const error = new Error(content?.error ?? `The server answered ${response.status}.`);
     error.status = response.status;
     throw error;
   }

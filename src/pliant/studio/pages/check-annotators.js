@@ -38,8 +38,8 @@ function showLandmarks(landmarks) {
 }
 
 function showVariance(variance) {
-  find("#variance").textContent = variance?.sentence ?? "Fewer than three images are complete in both: the variation was not analysed.";
-  const what = { objects: "Objects", annotators: "Annotators, alike everywhere", rest: "Rest" };
+  find("#variance").textContent = variance?.sentence ?? "Fewer than three images are complete in both: there is no analysis of variance.";
+  const what = { objects: "Objects", annotators: "Annotators, the same everywhere", rest: "Rest" };
   const rows = variance?.rows ?? [];
   find("#table").replaceChildren(
     element("thead", {}, element("tr", {}, cells("th", ["Source", "Sum of squares", "Degrees of freedom", "Mean square", "F", "By chance"]))),
@@ -76,8 +76,8 @@ async function show(found) {
   page.found = found;
   find("#comparison").hidden = false;
   const alone = [
-    found.only_first ? `${found.only_first} are annotated here alone` : "",
-    found.only_second ? `${found.only_second} in the other alone` : "",
+    found.only_first ? `${found.only_first} are annotated only here` : "",
+    found.only_second ? `${found.only_second} only in the other` : "",
   ].filter(Boolean);
   find("#compared").textContent = `${found.compared} images compared with ${found.name}${alone.length ? `; ${alone.join(", ")}` : ""}. Distances are in pixels; shares are of the object's size.`;
   showLandmarks(found.landmarks);
@@ -102,13 +102,13 @@ async function showBoth() {
   order.sort((a, b) => distances[b] - distances[a]);
   const marked = order.slice(0, LOUD);
   const worst = marked.map((k) => `${page.names[k]}: ${fixed(distances[k])} px`).join(", ");
-  find("#both-worst").textContent = marked.length ? `Furthest apart: ${worst}.` : "";
+  find("#both-worst").textContent = marked.length ? `Largest differences: ${worst}.` : "";
   const image = await picture(index);
   if (page.both.name !== name) return;
   const common = { image, width, box: boxAround(first, second), marked, names: page.names };
   drawPoints(find("#first"), { ...common, points: first });
   drawPoints(find("#second"), { ...common, points: second, from: first, good: true });
-  find("#first").setAttribute("aria-label", `${name} with the points that are here. ${worst}`);
+  find("#first").setAttribute("aria-label", `${name} with the points of this annotation. ${worst}`);
   find("#second").setAttribute("aria-label", `${name} with the points of the other annotation.`);
 }
 

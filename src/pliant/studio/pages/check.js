@@ -44,7 +44,7 @@ function showList() {
 
 function showVerdict(sentence) {
   const left = page.suspects.filter((one) => one.state === "open").length;
-  const rest = page.suspects.length ? ` ${left} of ${page.suspects.length} findings are to be looked at.` : "";
+  const rest = page.suspects.length ? ` ${left} of ${page.suspects.length} findings are open.` : "";
   find("#verdict").textContent = sentence + rest;
   find("#cases").hidden = !page.suspects.length;
   find("#only-open-label").hidden = !page.suspects.length;
@@ -81,14 +81,14 @@ async function showCase() {
   const wrong = suspect.landmarks.join(",");
   find("#open").href = `/annotate?image=${suspect.index}${wrong ? `&points=${wrong}` : ""}`;
   find("#mend").disabled = !suspect.mendable || suspect.state !== "open";
-  find("#mend").title = suspect.mendable ? "" : "Nobody can say where these points should be: open the image in Annotate.";
+  find("#mend").title = suspect.mendable ? "" : "Nothing is known about where these points should be: open the image in Annotate.";
   find("#accept").disabled = suspect.state !== "open" && suspect.state !== "accepted";
   find("#accept").setAttribute("aria-pressed", String(suspect.state === "accepted"));
   find("#undo").disabled = suspect.state !== "mended" && suspect.state !== "accepted";
   find("#after-figure").hidden = !mend;
   const mended = suspect.state === "mended";
-  find("#before-caption").textContent = suspect.state === "open" || suspect.state === "accepted" ? "as it is" : "as it was";
-  find("#after-caption").textContent = mended ? "mended, as it is now" : "mended";
+  find("#before-caption").textContent = suspect.state === "open" || suspect.state === "accepted" ? "current" : "before";
+  find("#after-caption").textContent = mended ? "mended, current" : "mended";
   find(".pair").classList.toggle("single", !mend);
   await draw(suspect, points, mend);
 }
@@ -102,10 +102,10 @@ async function draw(suspect, points, mend) {
   const box = suspect.landmarks.length ? boxNear(marked, ...shapes) : boxAround(...shapes);
   const common = { image, width, box, marked, names: page.names };
   drawPoints(find("#before"), { ...common, points });
-  find("#before").setAttribute("aria-label", `${suspect.name} with its points as they are. ${suspect.reason}`);
+  find("#before").setAttribute("aria-label", `${suspect.name} with its current points. ${suspect.reason}`);
   if (mend) {
     drawPoints(find("#after"), { ...common, points: mend, from: points, good: true });
-    find("#after").setAttribute("aria-label", `${suspect.name} with its points as they would be once mended.`);
+    find("#after").setAttribute("aria-label", `${suspect.name} with its points once mended.`);
   }
 }
 
@@ -200,9 +200,9 @@ async function start() {
   addShortcuts([
     { keys: "J", what: "next", does: either(() => step(1), () => annotators.step(1)) },
     { keys: "K", what: "previous", does: either(() => step(-1), () => annotators.step(-1)) },
-    { keys: "M", what: "mend: put the points where they would be without the error", does: either(mend) },
-    { keys: "A", what: "accept: the annotation is right as it is", does: either(accept) },
-    { keys: "U", what: "undo what was done to this annotation", does: either(undo) },
+    { keys: "M", what: "mend: move the points to where they should be", does: either(mend) },
+    { keys: "A", what: "accept: the annotation is correct", does: either(accept) },
+    { keys: "U", what: "undo changes to this annotation", does: either(undo) },
     {
       keys: "O",
       what: "open the image in Annotate",

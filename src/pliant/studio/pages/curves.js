@@ -35,7 +35,7 @@ export function objectFrom(text) {
     else names.push(line);
   }
   const twice = names.find((name, k) => names.indexOf(name) !== k);
-  if (twice !== undefined) throw new Error(`“${twice}” is there twice: each landmark needs a name of its own.`);
+  if (twice !== undefined) throw new Error(`“${twice}” occurs twice: each landmark needs its own name.`);
   return { names, curves };
 }
 

@@ -4,7 +4,7 @@ export async function download(path) {
   const response = await fetch(path);
   if (!response.ok) {
     const said = await response.json().catch(() => null);
-    throw new Error(said?.error ?? `The server said ${response.status}.`);
+    throw new Error(said?.error ?? `The server answered ${response.status}.`);
   }
   const told = response.headers.get("Content-Disposition") ?? "";
   const [, encoded, plain] = /filename(?:\*=utf-8''([^;]+)|="([^"]+)")/i.exec(told) ?? [];

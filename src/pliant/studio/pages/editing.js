@@ -53,7 +53,7 @@ function advance(desk, from, what) {
     desk.view.reveal(marks.at(next));
     desk.changed(true);
   }
-  const words = done ? "all landmarks are done: Enter finishes" : `next: ${desk.name(next)}`;
+  const words = done ? "all landmarks are done: press Enter to finish" : `next: ${desk.name(next)}`;
   desk.tell(`${desk.name(from)} ${what}, ${words}`);
   desk.changed();
 }
@@ -65,8 +65,8 @@ export function setState(desk, state) {
   if (!desk.canEdit || !chosen.length) return;
   const placed = chosen.filter((landmark) => state <= ABSENT || marks.at(landmark));
   if (!placed.length) {
-    desk.tell(`${desk.name(chosen[0])} has no place yet: click where it is.`);
-    say(`${desk.name(chosen[0])} has no place yet: click where it is.`);
+    desk.tell(`${desk.name(chosen[0])} is not placed yet: click where it is.`);
+    say(`${desk.name(chosen[0])} is not placed yet: click where it is.`);
     return;
   }
   if (state === UNSEEN && marks.draft) for (const landmark of placed) marks.draft.points[landmark] = null;
@@ -137,12 +137,12 @@ export async function undo(desk, way = "undo") {
   if (!desk.image || desk.readOnly) return;
   const { index } = desk.image;
   await trying(async () => {
-    if (!(await desk.outbox.settled())) throw new Error("The studio does not answer: undo works again when it is back.");
+    if (!(await desk.outbox.settled())) throw new Error("The studio does not answer: undo works again once it does.");
     const image = await send("POST", `/api/images/${index}/${way}`, { client });
     if (desk.image?.index !== index) return;
     desk.marks.update(image, desk.outbox.of(index));
     desk.image = image;
-    desk.tell(way === "undo" ? "undone" : "done again");
+    desk.tell(way === "undo" ? "undone" : "redone");
     desk.changed();
   });
 }
@@ -201,14 +201,14 @@ export async function startFromTemplate(desk) {
     (within.top + within.bottom) / 2 + scale * (y - (box.top + box.bottom) / 2),
   ];
   setDraft(desk, { source: "template", points: points.map((point) => point && put(point)) });
-  desk.tell("The mean shape is shown: move it by its handles, correct its points, and press Enter.");
+  desk.tell("This is the mean shape: move it with its handles, correct its points, and press Enter.");
 }
 
 export async function copyPrevious(desk) {
   if (!desk.canEdit) return;
   const { marks, image } = desk;
   if (image.previous === null) {
-    say("There is no image with points before this one.");
+    say("No earlier image has points.");
     return;
   }
   const previous = await trying(() => get(`/api/images/${image.previous}`));
@@ -217,7 +217,7 @@ export async function copyPrevious(desk) {
   const scale = Math.sqrt((image.width * image.height) / Math.max(previous.width * previous.height, 1)) || 1;
   const put = ([x, y]) => [image.width / 2 + scale * (x - previous.width / 2), image.height / 2 + scale * (y - previous.height / 2)];
   setDraft(desk, { source: "copy", points: previous.points.map((point) => point && put(point)) });
-  desk.tell(`The points of ${previous.name} are shown: correct them, and press Enter.`);
+  desk.tell(`These are the points of ${previous.name}: correct them, and press Enter.`);
 }
 
 // Turns a mean shape or a copy over, for an object that faces the other way.
@@ -226,7 +226,7 @@ export function flipDraft(desk) {
   if (!draft || draft.source === "model") return;
   const box = boundsOf(draft.points.filter(Boolean));
   setDraft(desk, { ...draft, points: draft.points.map((point) => point && [box.left + box.right - point[0], point[1]]) });
-  desk.tell("The shape is turned over.");
+  desk.tell("The shape is flipped.");
 }
 
 // ----- the model follows

@@ -175,7 +175,7 @@ function fold(kind, folded) {
   });
   const more = find(`#more-${kind}`);
   more.setAttribute("aria-expanded", String(!folded));
-  more.textContent = folded ? `Show all ${rows[kind].length} modes` : `Show the first ${SHOWN_AT_FIRST} alone`;
+  more.textContent = folded ? `Show all ${rows[kind].length} modes` : `Show only the first ${SHOWN_AT_FIRST}`;
 }
 
 async function load() {
@@ -235,7 +235,7 @@ addShortcuts([
   { keys: "N", what: "numbers or names on or off", does: () => toggle("labels") },
   { keys: "Space", what: "play or pause the last mode", does: () => model && play(lastPlayed.kind, lastPlayed.mode) },
   { keys: "R", what: "a random instance", does: () => eachMode(sampled) },
-  { keys: "0", what: "everything at its mean", does: reset },
+  { keys: "0", what: "reset everything to the mean", does: reset },
 ]);
 find("#newer").addEventListener("click", () =>
   trying(async () => {

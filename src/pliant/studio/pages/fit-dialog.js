@@ -93,7 +93,7 @@ export class FitDialog {
     find("#fit-after").disabled = this.place + 1 >= (this.rows.total ?? 0);
     find("#fit-whole").disabled = !fit.box;
     find("#fit-take").disabled = Boolean(fit.obstacle);
-    find("#fit-obstacle").textContent = fit.obstacle ? `It cannot be corrected here: ${fit.obstacle}` : "";
+    find("#fit-obstacle").textContent = fit.obstacle ? `This fit cannot be corrected here: ${fit.obstacle}` : "";
   }
 
   // The landmarks that are farthest off, or the least certain where nobody knows.

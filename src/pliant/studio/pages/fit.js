@@ -39,7 +39,7 @@ const player = makeIterationPlayer({ button: find("#play"), slider: find("#step"
 
 async function takeFile(file) {
   if (!file) return;
-  if (file.size > LARGEST_UPLOAD) throw new Error(`${file.name}: this is larger than 64 MB, which is the most that is taken.`);
+  if (file.size > LARGEST_UPLOAD) throw new Error(`${file.name}: this is larger than the limit of 64 MB.`);
   find("#name").textContent = `Sending ${file.name} …`;
   try {
     const { id, name, width, height } = await send("POST", `/api/uploads?name=${encodeURIComponent(file.name)}`, file);
@@ -61,7 +61,7 @@ async function show(image) {
   const picture = new Image();
   picture.src = image.picture;
   await picture.decode().catch(() => {
-    throw new Error(`${image.name}: the picture did not arrive.`);
+    throw new Error(`${image.name}: the picture could not be loaded.`);
   });
   chosen = image;
   find("#nothing").hidden = true;
@@ -82,9 +82,9 @@ function typedBox() {
 // Running
 
 async function start() {
-  if (!chosen) throw new Error("There is no image yet: drop one, or open one of the collection by its number.");
+  if (!chosen) throw new Error("There is no image yet: drop one, or open one from the collection by its number.");
   const inBox = find("#in-box").checked;
-  if (inBox && !typedBox()) throw new Error("There is no box yet: drag it on the image, type its four numbers, or let the image be searched.");
+  if (inBox && !typedBox()) throw new Error("There is no box yet: drag it on the image, type its four numbers, or choose to search the image.");
   const begun = await send("POST", "/api/fits", {
     ...chosen.source,
     box: inBox ? typedBox() : null,
@@ -118,7 +118,7 @@ function showRun(fresh) {
   find("#stop").hidden = !run.running;
   find("#progress").textContent = run.running ? `Fitting … ${algorithmsDone()} of ${run.wanted}` : "";
   if (more) showFits();
-  if (ended && run.sentence.startsWith("stopped")) say("The fits were stopped; what was done before stays.");
+  if (ended && run.sentence.startsWith("stopped")) say("The fits were stopped. Finished fits are kept.");
   // Work that failed altogether is told by the shell.
   else if (ended && run.fits.length && run.fits.every(({ points }) => !points)) say(run.sentence, "bad");
 }
@@ -254,7 +254,7 @@ async function setUp() {
     form = settingsForm(known.settings, showChanged);
     find("#settings").replaceChildren(...form.nodes);
     page.classList.remove("without");
-    find("#nothing").textContent = "Drop an image, or open one of the collection by its number.";
+    find("#nothing").textContent = "Drop an image, or open one from the collection by its number.";
   } catch (error) {
     page.classList.add("without");
     find("#nothing").replaceChildren(sentence(error.message), " ", element("a", { href: "/explore" }, "Train one in Explore."));

@@ -105,7 +105,7 @@ export class Gallery {
     const canvas = element("canvas", { class: "thumb" });
     const name = element("span", { class: "name" });
     const facts = element("span", { class: "facts" });
-    const gone = element("span", { class: "gone", hidden: true }, "image not there");
+    const gone = element("span", { class: "gone", hidden: true }, "image not found");
     const box = element("div", { class: "item", role: "option", "aria-selected": "false" }, canvas, gone, name, facts);
     const item = { box, canvas, name, facts, gone, image: new Image(), row: null, asked: "", drawn: "" };
     item.image.onload = () => this.draw(item);

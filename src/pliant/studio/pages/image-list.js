@@ -10,7 +10,7 @@ const PARTS_KEPT = 40;
 const REST = 40;
 const TAIL = 10;
 
-const WORDS = { untouched: "not begun", begun: "begun", finished: "finished" };
+const WORDS = { untouched: "not started", begun: "begun", finished: "finished" };
 
 export class ImageList {
   constructor(scroller, { open, failed }) {

@@ -35,7 +35,7 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     if (!desk.cursor) return moveCrosshair(0, 0);
     if (desk.tool === "curve") return actions.curveTool.vertex(desk.cursor);
     if (desk.tool === "scale") return barCorner();
-    if (!place(desk, desk.cursor)) desk.tell("All landmarks have a place.");
+    if (!place(desk, desk.cursor)) desk.tell("All landmarks are placed.");
     return undefined;
   }
 
@@ -65,16 +65,16 @@ export function listenToKeys(desk, canvas, pointers, actions) {
   }
 
   addShortcuts([
-    { keys: "Enter", what: "accept all points that are shown, finish, and go to the next image", does: enter },
-    { keys: "N", what: "go to the image that is next", does: actions.next },
+    { keys: "Enter", what: "accept all points shown, finish, and go to the next image", does: enter },
+    { keys: "N", what: "go to the next image", does: actions.next },
     { keys: "P PageUp", what: "previous image in the list", does: () => actions.beside(-1) },
     { keys: "PageDown", what: "next image in the list", does: () => actions.beside(1) },
     { keys: "S", what: "skip this image", does: actions.skip },
-    { keys: "Tab Shift+Tab", what: "next or previous point, the least certain first (on the image)" },
+    { keys: "Tab Shift+Tab", what: "next or previous point, least certain first (on the image)" },
     { keys: "V", what: "visible: accept the point where it is", does: () => setState(desk, VISIBLE) },
-    { keys: "H", what: "hidden: it is here, behind something", does: () => setState(desk, HIDDEN) },
-    { keys: "X", what: "absent: this image does not have it", does: () => setState(desk, ABSENT) },
-    { keys: "Delete Backspace", what: "take the point away: not yet looked at", does: erase },
+    { keys: "H", what: "hidden: the point is here, behind something", does: () => setState(desk, HIDDEN) },
+    { keys: "X", what: "absent: the point is not in this image", does: () => setState(desk, ABSENT) },
+    { keys: "Delete Backspace", what: "remove the point: not yet reviewed", does: erase },
     { keys: withArrows(""), shown: "Arrows", what: "move the selected points, or the crosshair, by 1 px", does: arrow },
     { keys: withArrows("Shift+"), shown: "Shift+Arrows", what: "by 10 px", does: arrow },
     { keys: withArrows("Ctrl+"), shown: "Ctrl+Arrows", what: "by 100 px", does: arrow },
@@ -85,9 +85,9 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     { keys: "Escape", what: "end the tool, or select nothing", does: escape },
     { keys: "T", what: "start from the mean shape", does: actions.template },
     { keys: "D", what: "copy the points of the previous image", does: actions.copy },
-    { keys: "Shift+T", what: "turn the mean shape or the copy over", does: actions.flip },
-    { keys: "G", what: "fit the model again, with the fixed points held", does: actions.refit },
-    { keys: "F", what: "model follows, on or off", does: () => actions.toggle("follow") },
+    { keys: "Shift+T", what: "flip the mean shape or the copy", does: actions.flip },
+    { keys: "G", what: "fit the model again, and keep the fixed points", does: actions.refit },
+    { keys: "F", what: "turn “model follows” on or off", does: () => actions.toggle("follow") },
     { keys: "A", what: "tool: place and drag points", does: () => actions.setTool("points") },
     { keys: "B", what: "tool: select with a box (or Shift and drag)", does: () => actions.setTool("box") },
     { keys: "K", what: "tool: curve; click along it, Enter ends it", does: () => actions.setTool("curve") },
@@ -95,7 +95,7 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     { keys: "Shift+R", what: "the same scale bar as the last one", does: actions.sameScale },
     { keys: "+ =", what: "zoom in (or the wheel, or two fingers)", does: () => actions.zoom(1.25) },
     { keys: "- _", what: "zoom out", does: () => actions.zoom(1 / 1.25) },
-    { keys: "0", what: "show all of the image", does: actions.fit },
+    { keys: "0", what: "show the whole image", does: actions.fit },
     { keys: "L", what: "loupe", does: () => actions.toggle("loupe") },
     { keys: "C", what: "crosshair", does: () => actions.toggle("crosshair") },
     { keys: "M", what: "mirror the view", does: () => actions.toggle("mirror") },

@@ -6,7 +6,7 @@ export const ABSENT = 0;
 export const HIDDEN = 1;
 export const VISIBLE = 2;
 
-export const STATES = { [-1]: "not yet looked at", 0: "absent", 1: "hidden", 2: "visible" };
+export const STATES = { [-1]: "not yet reviewed", 0: "absent", 1: "hidden", 2: "visible" };
 
 export class Marks {
   constructor(image, pending = []) {

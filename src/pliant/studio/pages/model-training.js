@@ -5,7 +5,7 @@ import { element } from "./dom.js";
 import { download } from "./downloading.js";
 import { say, trying } from "./shell.js";
 
-const EFFORTS = { quick: "quickly", best: "as well as can be" };
+const EFFORTS = { quick: "quickly", best: "as well as possible" };
 
 export function trainingControls({ existing }) {
   const effort = element(
@@ -16,12 +16,12 @@ export function trainingControls({ existing }) {
   const train = () =>
     trying(async () => {
       await send("POST", "/api/models", { effort: effort.value });
-      say("A model is being trained; this page shows it when it is there.");
+      say("A model is being trained. This page will show it when it is ready.");
     });
   return element(
     "div",
     { class: "row training" },
-    element("button", { type: "button", onclick: train }, existing ? "Train anew" : "Train a model"),
+    element("button", { type: "button", onclick: train }, existing ? "Train again" : "Train a model"),
     effort,
     existing ? element("button", { type: "button", onclick: () => trying(() => download("/api/models/current")) }, "Download") : null,
   );

@@ -33,7 +33,7 @@ export function objectDialog({ saved }) {
     const object = look();
     if (!object) return;
     if (!object.names.length) {
-      say("Name at least one landmark.", true);
+      say("Enter at least one landmark.", true);
       return;
     }
     try {

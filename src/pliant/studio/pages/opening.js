@@ -111,7 +111,7 @@ export class Opening {
     await trying(async () => {
       const next = await this.next();
       if (!next) say("All images are finished.", "good");
-      else if (next.index === this.desk.image?.index) say("This is the only image that is left.");
+      else if (next.index === this.desk.image?.index) say("This is the only image left.");
       else await this.open(next.index, { reason: next.reason });
     });
   }
@@ -131,7 +131,7 @@ export class Opening {
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
       const names = missing.slice(0, 3).map((landmark) => desk.name(landmark)).join(", ");
-      say(`${missing.length} of ${marks.count} landmarks ${missing.length === 1 ? "has" : "have"} no place yet (${names}${missing.length > 3 ? ", …" : ""}). Place what is there, press X for what is absent, or press Enter again to finish as it is.`);
+      say(`${missing.length} of ${marks.count} landmarks ${missing.length === 1 ? "is" : "are"} not placed yet (${names}${missing.length > 3 ? ", …" : ""}). Place those that are visible, press X for those that are absent, or press Enter again to finish anyway.`);
       return undefined;
     }
     const accepted = marks.drafts.map((landmark) => [landmark, markAt(marks.at(landmark))]);

@@ -110,7 +110,7 @@ export class Outbox extends EventTarget {
     // After a restart the same number may be another image: look before marks end up in the wrong one.
     if (batch.some((entry) => entry.old)) {
       const there = await get(`/api/images/${index}`);
-      if (there.name !== name) throw new Error(`image ${index + 1} is ${there.name} now, and no longer ${name}.`);
+      if (there.name !== name) throw new Error(`image ${index + 1} is ${there.name} now, no longer ${name}.`);
     }
     batch.forEach((entry) => (entry.old = true));
     const body = asRequest(batch);

@@ -76,7 +76,7 @@ export class Filters {
           this.input("below", "number", "below"),
         ),
       );
-    fields.push(this.input("Name has", "search", "name"));
+    fields.push(this.input("Name contains", "search", "name"));
     this.form.replaceChildren(...fields);
     this.tell();
   }

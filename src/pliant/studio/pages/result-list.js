@@ -63,14 +63,14 @@ export class ResultList {
       checked: this.ticked.has(one.id) || one.id === this.current,
       disabled: one.id === this.current,
       "aria-label": `Draw the curves of ${one.name}, ${one.place}`,
-      title: "Draw its curves too",
+      title: "Also draw its curves",
       onchange: (event) => this.tick(one.id, event.target.checked),
     });
     const button = element(
       "button",
       { type: "button", class: "quiet result", "aria-current": one.id === this.current ? "true" : null, onclick: () => this.open(one.id) },
       element("span", { class: "result-name" }, one.name),
-      element("span", { class: `kind kind-${one.kind}` }, one.whole ? KINDS[one.kind] : `${KINDS[one.kind]}, under way`),
+      element("span", { class: `kind kind-${one.kind}` }, one.whole ? KINDS[one.kind] : `${KINDS[one.kind]}, running`),
       element("span", { class: "result-facts" }, one.place),
       element("span", { class: "result-facts" }, facts.filter(Boolean).join(" · ")),
     );

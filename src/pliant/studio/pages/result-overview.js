@@ -100,18 +100,18 @@ export class Overview {
       this.chart.show({
         lines,
         xTitle: `${shownTitle(this.measure)}${unit}`,
-        yTitle: "share of fits up to this",
+        yTitle: "share of fits",
         xRange: [low, limit],
         yRange: [0, 1],
         percent: true,
-        alt: `Cumulative curves of ${shownTitle(this.measure)}: ${lines.length} ${lines.length === 1 ? "curve" : "curves"}. The table below has figures.`,
+        alt: `Cumulative curves of ${shownTitle(this.measure)}: ${lines.length} ${lines.length === 1 ? "curve" : "curves"}. The table below gives the numbers.`,
       });
     };
     const field = element("input", { type: "number", min: "0", step: "any", value: Number(limit.toPrecision(3)), class: "narrow", onchange: (event) => this.bound(Number(event.target.value)) });
     controls.append(element("label", {}, "up to", field));
     legend.replaceChildren(
       ...shown.map((curve) => this.legendLine(curve, shareBelow(curve, limit), draw)),
-      ...(curves.length > MOST_CURVES ? [element("li", { class: "quiet-text" }, `${curves.length - MOST_CURVES} more are not drawn.`)] : []),
+      ...(curves.length > MOST_CURVES ? [element("li", { class: "quiet-text" }, `${curves.length - MOST_CURVES} more are not shown.`)] : []),
     );
     draw();
   }
@@ -222,7 +222,7 @@ export class Overview {
     this.figures.replaceChildren(
       element("h2", {}, "Errors"),
       plainTable(titles, rows, titles.map((_, k) => k > 0)),
-      element("p", { class: "quiet-text" }, "Errors are over the object's size. An object that was not found counts as an error of 1."),
+      element("p", { class: "quiet-text" }, "Errors are divided by the object's size. An object that was not found counts as an error of 1."),
     );
   }
 

@@ -118,13 +118,13 @@ const severalLabels = () => ((result.choices[result.label]?.length ?? 0) > 1 && 
 
 function tellCount() {
   const all = result.count.toLocaleString("en");
-  counted.textContent = rows.total === result.count ? `${all} rows` : rows.total ? `${rows.total.toLocaleString("en")} of ${all} rows` : `None of ${all} rows is like that.`;
+  counted.textContent = rows.total === result.count ? `${all} rows` : rows.total ? `${rows.total.toLocaleString("en")} of ${all} rows` : `None of ${all} rows matches.`;
 }
 
 function showSettings() {
   const shown = result.settings.length
     ? plainTable(["setting", "value"], result.settings, [false, false])
-    : element("p", {}, "Nothing was written about the settings of this run.");
+    : element("p", {}, "The settings of this run were not stored.");
   find("#view-settings").replaceChildren(element("p", { class: "quiet-text" }, `In ${result.place}.`), shown);
 }
 
@@ -160,11 +160,11 @@ addShortcuts([
   { keys: "O", what: "overview", does: () => result && choose("overview") },
   { keys: "G", what: "gallery", does: () => result && choose("gallery") },
   { keys: "T", what: "table", does: () => result && choose("table") },
-  { keys: "Arrows", what: "from image to image in the gallery" },
+  { keys: "Arrows", what: "move between images in the gallery" },
   { keys: "Enter", what: "show an image large" },
-  { keys: "← →", what: "previous and next fit, when one is shown large" },
-  { keys: "P W", what: "points, whole image, when one is shown large" },
-  { keys: "C", what: "correct in Annotate, when one is shown large" },
+  { keys: "← →", what: "previous and next fit, in the large view" },
+  { keys: "P W", what: "points, whole image, in the large view" },
+  { keys: "C", what: "correct in Annotate, in the large view" },
 ]);
 
 async function begin() {
@@ -175,8 +175,8 @@ async function begin() {
   if (first) await open(first.id);
   else
     find("#result-sentences").replaceChildren(
-      element("p", {}, "There are no results yet in the folder that is open."),
-      element("p", { class: "quiet-text" }, "Make some with pliant fit, evaluate, track or experiment, and look again; or start the studio with --results and their folder."),
+      element("p", {}, "The open folder has no results yet."),
+      element("p", { class: "quiet-text" }, "Make some with pliant fit, evaluate, track or experiment, then refresh; or start the studio with --results and their folder."),
     );
 }
 

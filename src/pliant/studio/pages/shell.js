@@ -128,7 +128,7 @@ export function watchWork(job) {
 on("job", watchWork);
 on("note", ({ sentence }) => say(sentence));
 on("trouble", ({ sentence }) => say(sentence, "bad"));
-on("lost", () => say("The studio does not answer. Changes are kept in this page until it does.", "bad"));
+on("lost", () => say("The studio does not answer. Changes are kept on this page until it does.", "bad"));
 on("back", () => {
   for (const message of document.querySelectorAll("#messages .bad")) message.remove();
   say("The studio is back.", "good");

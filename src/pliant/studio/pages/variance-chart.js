@@ -15,7 +15,7 @@ export function varianceChart(shares, what) {
     return svg(
       "rect",
       { class: "bar", x: (k + 0.15) * step, width: 0.7 * step, y: HEIGHT - height, height },
-      svg("title", {}, `Mode ${k + 1}: ${percent(share)}, ${percent(sum)} with those before it`),
+      svg("title", {}, `Mode ${k + 1}: ${percent(share)}, ${percent(sum)} including earlier modes`),
     );
   });
   return svg(
@@ -37,5 +37,5 @@ export function explained(shares, kept, what) {
   const first = Math.min(3, shares.length);
   const shown = kept > shares.length ? `The first ${shares.length} of ${kept} modes` : shares.length === 1 ? "One mode" : `${shares.length} modes`;
   const most = `${shown} of ${what.toLowerCase()} explain${shares.length === 1 ? "s" : ""} ${percent(sums.at(-1))} of the variance`;
-  return shares.length > 3 ? `${most}; the first ${first} alone ${percent(sums[first - 1])}.` : `${most}.`;
+  return shares.length > 3 ? `${most}; the first ${first} alone explain ${percent(sums[first - 1])}.` : `${most}.`;
 }

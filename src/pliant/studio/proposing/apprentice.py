@@ -316,11 +316,11 @@ class Apprentice:
             again = self._crashes < _CRASHES
             if again and self._wish is not None:
                 self._send(self._wish)
-        last = "it is started again." if again else "it is started again after the next image."
+        last = "it is restarted." if again else "it is restarted after the next image."
         self._tell(
             {
                 "type": "trouble",
-                "sentence": f"what learns from finished images has ended unexpectedly; {last}",
+                "sentence": f"learning from finished images stopped unexpectedly; {last}",
             }
         )
 

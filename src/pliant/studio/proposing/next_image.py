@@ -69,13 +69,15 @@ def suggestions(
         first = int(np.argmin(np.median(apart, axis=1)))
         rest = _spread(apart, [first])
         return [
-            Suggestion(first, "No model yet: this one is typical of many."),
-            *(Suggestion(k, "No model yet: this one is unlike the ones before it.") for k in rest),
+            Suggestion(first, "No model yet: this image is typical of many."),
+            *(Suggestion(k, "No model yet: this image differs from the earlier ones.") for k in rest),
         ]
     if not doubts:
         nearest = _distances(pictures, np.array(done)).min(axis=1)
         order = np.argsort(-nearest, kind="stable")
-        return [Suggestion(int(k), "No model yet: this one is unlike the images done so far.") for k in order]
+        return [
+            Suggestion(int(k), "No model yet: this image differs from the ones done so far.") for k in order
+        ]
     return _by_model(pictures, np.array(done) if done else pictures[:0], apart, doubts)
 
 
@@ -103,9 +105,9 @@ def _by_model(
 
 def _reason(doubt: Doubt | None, distance: float) -> str:
     if distance > _UNLIKE and (doubt is None or doubt.wrong < 0.25 * doubt.points):
-        return "This one is unlike the images done so far."
+        return "This image differs from the ones done so far."
     if doubt is None:
-        return "The model has not looked at this one yet."
+        return "The model has not seen this image yet."
     count = round(doubt.wrong)
     if count < 1:
         return "The model is sure of all points here."

@@ -197,7 +197,7 @@ def _reader(key: Key, source: Path | str, pictures: dict[str, Float32]) -> Any:
             pictures[str(source)] = thumbnail(image)
             return image
         except (ValueError, OSError) as error:
-            raise _Unreadable(key, f"an image that is finished cannot be learned from: {error}") from error
+            raise _Unreadable(key, f"cannot learn from a finished image: {error}") from error
 
     return read
 

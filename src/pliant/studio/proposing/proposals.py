@@ -102,7 +102,7 @@ def fitted(
     belief = Belief(found.points, rows, ratio**2 * wide.noise)
     places = np.array(list(held.values())).reshape(-1, 2)
     belief = followed(likelier((belief, wide), list(held), places) if held else belief, list(held), places)
-    said = f"A fit of the model that was given, of {model.provenance.get('samples', '?')} images"
+    said = f"A fit of the given model, trained on {model.provenance.get('samples', '?')} images"
     return _made(model.landmarks, np.arange(model.landmarks), (belief, wide), held, 0, said, names)
 
 

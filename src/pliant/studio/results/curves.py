@@ -255,7 +255,7 @@ def sentences_of(opened: Opened) -> list[str]:
     about = [opened.sentence] if opened.sentence else []
     if opened.missing:
         files = "1 file of rows is" if opened.missing == 1 else f"{opened.missing} files of rows are"
-        about.append(f"{files} not there yet: run the experiment again, and it goes on.")
+        about.append(f"{files} missing: run the experiment again to continue it.")
     if not opened.sheet.count:
         return [*about, "The table has no rows."]
     said = {"track": _about_track, "fits": _about_fits}.get(opened.kind, _about_errors)

@@ -111,9 +111,9 @@ def result_rows(
     shown = sheet.shown()
     for column in filter(None, (sort, measure)):
         if column not in shown:
-            raise ValueError(f"there is no column '{column}' here. Known: {', '.join(shown)}.")
+            raise ValueError(f"there is no column '{column}' here. Known columns: {', '.join(shown)}.")
     if measure and not sheet.is_number(measure):
-        raise ValueError(f"'{measure}' has no numbers: it can be neither above nor below one.")
+        raise ValueError(f"'{measure}' has no numbers, so it cannot be above or below one.")
     wanted = Wanted(sort, descending, status, label, event, name, measure, above, below)
     order = sheet.order(wanted)
     first = max(first, 0)
@@ -137,7 +137,7 @@ def result_fit(studio: Studio, id: str, number: int) -> ResultFit:
         obstacle = obstacle_to(studio, points, index)
     except ImageError as error:
         trouble = str(error)
-        obstacle = "its image is not there."
+        obstacle = "its image does not exist."
     return ResultFit(
         number=number,
         image=readable(sheet.image(number)),
@@ -163,7 +163,7 @@ def result_picture(
     opened = open_by_id(studio, id)
     sheet = _with_row(opened, row)
     if width is not None and not 1 <= width <= _WIDEST:
-        raise ValueError(f"width must be from 1 to {_WIDEST}.")
+        raise ValueError(f"width must be between 1 and {_WIDEST}.")
     size, frame = _size(sheet, row), sheet.cell("frame", row)
     width = width or _WIDEST
     box = _box(sheet.points(row), size) if around else None
@@ -238,14 +238,14 @@ def _as_result(found: Found) -> Result:
 
 def _with_row(opened: Opened, number: int) -> Sheet:
     if not 0 <= number < opened.sheet.count:
-        raise LookupError(f"there is no row {number}: they are numbered from 0 to {opened.sheet.count - 1}.")
+        raise LookupError(f"there is no row {number}: rows are numbered from 0 to {opened.sheet.count - 1}.")
     return opened.sheet
 
 
 def _measure(opened: Opened, measure: str) -> str:
     known = measures_of(opened)
     if not known:
-        raise Refused("this result has no numbers that a curve could be drawn of.")
+        raise Refused("this result has no numbers to draw a curve of.")
     if measure and measure not in known:
         raise ValueError(f"there is no curve of '{measure}'. Known: {', '.join(known)}.")
     return measure or known[0]

@@ -35,7 +35,7 @@ def read_table(opened: Opened, number: int) -> ResultTable:
     """A table by its place in `tables_of`."""
     files = _files(opened)
     if not 0 <= number < len(files):
-        raise LookupError("this table is not there any more: look at the list again.")
+        raise LookupError("this table no longer exists: reload the list.")
     path = files[number]
     with open(path, newline="", encoding="utf-8", errors="replace") as file:
         lines = csv.reader(file)
@@ -45,7 +45,7 @@ def read_table(opened: Opened, number: int) -> ResultTable:
     numeric = [
         any(row[k] for row in rows) and all(_is_number(row[k]) for row in rows) for k in range(len(header))
     ]
-    sentence = f"The first {_MOST:,} rows are shown: the others are in {readable(path.name)}." if more else ""
+    sentence = f"The first {_MOST:,} rows are shown. All rows are in {readable(path.name)}." if more else ""
     return ResultTable(path.stem.replace("_", " "), header, numeric, rows, sentence)
 
 

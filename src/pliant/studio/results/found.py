@@ -87,7 +87,9 @@ class Finder:
             elif root.is_dir():
                 some = self._below(root, sentences)
             else:
-                sentences.append(f"{readable(str(root))} is not there: there are no results to show from it.")
+                sentences.append(
+                    f"{readable(str(root))} does not exist: there are no results to show from it."
+                )
                 continue
             for one in some:
                 found.setdefault(one.id, one)
@@ -114,8 +116,8 @@ class Finder:
                 yield one
             if count >= _MOST or time.monotonic() > until:
                 sentences.append(
-                    f"There is more in {readable(root.name)} than was looked at: start the studio with --results "
-                    "and the folder that you want."
+                    f"Not everything in {readable(root.name)} is listed: start the studio with --results and "
+                    "the folder that you want."
                 )
                 return
 
@@ -186,14 +188,15 @@ def _looked_at(path: Path) -> tuple[Kind, int | None, bool, str]:
             "fits",
             None,
             False,
-            "This run is under way, or was broken off: pliant fit --resume goes on with it.",
+            "This run is still running, or was stopped. Continue it with pliant fit --resume.",
         )
     if path.name.startswith(".part-"):
         return (
             "unknown",
             None,
             False,
-            f"{path.name.removeprefix('.part-')} is being written, or was broken off: it opens once it is whole.",
+            f"{path.name.removeprefix('.part-')} is being written, or writing was stopped: it opens once it "
+            "is complete.",
         )
     try:
         if path.suffix.lower() in (".csv", ".json"):
@@ -217,7 +220,7 @@ def _table_kind(path: Path) -> tuple[Kind, int | None, bool, str]:
     try:
         about = parquet.read_metadata(path)
     except (pa.ArrowException, OSError):
-        sentence = f"{readable(path.name)}: this is no Parquet file, or it is damaged or not whole yet."
+        sentence = f"{readable(path.name)}: this is not a Parquet file, or it is damaged or incomplete."
         return "unknown", None, True, sentence
     said = about.metadata or {}
     version = said.get(NUMBER, b"1")
@@ -226,7 +229,7 @@ def _table_kind(path: Path) -> tuple[Kind, int | None, bool, str]:
             "unknown",
             about.num_rows,
             True,
-            f"{readable(path.name)}: this is of a later version: install a newer pliant.",
+            f"{readable(path.name)}: this was written by a newer version: update pliant.",
         )
     columns = set(about.schema.to_arrow_schema().names)
     if not {"image", "status", "x", "y"} <= columns:

@@ -62,11 +62,11 @@ class Gallery:
                 return self._paths[key]
         if is_address(name):
             raise ImageError(
-                f"{readable(name)} is not on this machine: the studio fetches no images from elsewhere."
+                f"{readable(name)} is not on this machine: the studio does not fetch images from elsewhere."
             )
         path = next((one for one in self._candidates(name, size) if one.is_file()), None)
         if path is None:
-            raise ImageError(f"{readable(name)} is not there any more.")
+            raise ImageError(f"{readable(name)} no longer exists.")
         with self._lock:
             self._paths[key] = path
             while len(self._paths) > _NAMES:

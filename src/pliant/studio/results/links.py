@@ -120,12 +120,12 @@ def _beside(path: str, folders: dict[str, str]) -> str:
 def obstacle_to(studio: Studio, points: Float64 | None, index: int | None) -> str:
     """Why a fit cannot be corrected in Annotate, as the end of a sentence; empty if it can."""
     if index is None:
-        return "its image is not in the folder that is open."
+        return "its image is not in the open folder."
     if points is None:
         return "there is no fit."
     expected = len(studio.collection.names)
     if expected and len(points) != expected:
-        return f"it has {len(points)} landmarks, and the images that are open have {expected}."
+        return f"it has {len(points)} landmarks, but the open images have {expected}."
     return str(studio.collection.read_only)
 
 

@@ -90,7 +90,7 @@ class Shelf:
             self.search(places)
         with self._lock:
             if key not in self._found:
-                raise LookupError("this result is not there any more: look at the list again.")
+                raise LookupError("this result no longer exists: reload the list.")
             found = self._found[key]
             kept = self._open.get(key)
             if kept is None or kept.found.stamp != found.stamp:
@@ -128,7 +128,7 @@ def open_result(found: Found) -> Opened:
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         name = readable(found.path.name)
         raise Refused(
-            f"{name}: this is damaged, or is being written right now ({type(error).__name__})."
+            f"{name}: this file is damaged, or is being written right now ({type(error).__name__})."
         ) from None
     wrong = wrong_column(opened.sheet)
     if wrong:
@@ -177,7 +177,7 @@ def _experiment(found: Found) -> Opened:
             else:
                 missing += 1
     if not paths:
-        raise Refused(f"{found.name}: none of its fits is there yet. Run the experiment again: it goes on.")
+        raise Refused(f"{found.name}: it has no fits yet. Run the experiment again to continue it.")
     sheet = Sheet(Rows(tuple(paths), labels=tuple(labels)), LABEL)
     sources = {text for trial in plan["trials"] for text in (*_texts(trial.get("test")), *_sources(trial))}
     settings = plan.get("settings") if isinstance(plan.get("settings"), dict) else {}
@@ -215,7 +215,7 @@ def _under_way(found: Found) -> Opened:
             row for row in line.get(ROWS, ()) if isinstance(row, dict) and isinstance(row.get("image"), str)
         ]
         if end > _LARGEST_TEXT:
-            sentence += f" Its first {len(rows):,} rows are shown."
+            sentence += f" The first {len(rows):,} rows are shown."
             break
     if not rows:
         raise Refused(f"{found.name}: this run has not fitted anything yet.")
@@ -264,7 +264,7 @@ def _from_json(path: Path) -> list[dict[str, Any]]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        raise Refused(f"{readable(path.name)}: this is not whole, or no JSON.") from None
+        raise Refused(f"{readable(path.name)}: this file is incomplete, or is not JSON.") from None
     rows = []
     for row in content if isinstance(content, list) else ():
         if not isinstance(row, dict) or not isinstance(row.get("image"), str):

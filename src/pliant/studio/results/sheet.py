@@ -354,7 +354,7 @@ def wrong_column(sheet: Sheet) -> str:
         empty = str(sheet.schema.field(name).type) == "null"
         if known is not None and test is not None and not empty and not test(name):
             holds = sheet.schema.field(name).type
-            return f"the column '{name}' should hold {_PLAIN[known.type]}, and holds {holds}."
+            return f"the column '{name}' should hold {_PLAIN[known.type]}, but it holds {holds}."
     return ""
 
 

@@ -65,7 +65,7 @@ class Collection:
         self.source = source
         self.entries: Sequence[Entry] = listing.entries
         self.format = listing.store.format
-        self.read_only = read_only and f"{source}: opened for looking only."
+        self.read_only = read_only and f"{source}: opened read-only."
         self._store = listing.store
         self._landmarks = Landmarks(listing.count, listing.names, had=listing.count)
         self._side = listing.side
@@ -263,7 +263,7 @@ class Collection:
         if self._guard is not None:
             self._guard.release()
             self._guard = None
-        self.read_only = self.read_only or f"{self.source}: this collection was closed."
+        self.read_only = self.read_only or f"{self.source}: this collection is closed."
 
     def _touch(self) -> None:
         if self._guard is not None:
@@ -340,7 +340,7 @@ class Collection:
             self._landmarks = Landmarks(have, recorded.names, had=have)
         elif not self._landmarks.fits(have):
             file = self._store.file_of(index)
-            raise ValueError(f"{file}: there are {have} landmarks here, and {count} in others.")
+            raise ValueError(f"{file}: this file has {have} landmarks, but others have {count}.")
 
     def _record(self, index: int, before: Marks, change: Change, more: Line) -> Marks:
         """Put a change in the history, and then in memory."""

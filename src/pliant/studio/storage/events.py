@@ -26,6 +26,7 @@ def trouble(index: int, revision: int, error: ValueError | OSError) -> Event:
     if isinstance(error, OSError) and error.strerror:
         name = error.filename or "a landmark file"
         sentence = (
-            f"{name}: this could not be written ({error.strerror}). It is tried again, and nothing is lost."
+            f"{name}: this could not be written ({error.strerror}). The studio will try again, and nothing "
+            "is lost."
         )
     return Event("trouble", index, revision, sentence=sentence)

@@ -61,11 +61,11 @@ def export(collection: Collection, format: str = "coco", unfinished: bool = Fals
 
     """
     if format not in FORMATS:
-        raise ValueError(f"there is no export '{format[:40]}'. Known: {', '.join(FORMATS)}.")
+        raise ValueError(f"there is no export '{format[:40]}'. Known formats: {', '.join(FORMATS)}.")
     left_out: list[str] = []
     found = list(_annotations(collection, format, unfinished, left_out))
     if not found and not left_out:
-        raise ValueError("nothing is finished yet, so that there is nothing to export.")
+        raise ValueError("no image is finished yet, so there is nothing to export.")
     base, _, unit = format.partition("-")
     if unit:
         content, found = _lengths(collection, found, unit, left_out)
@@ -127,13 +127,13 @@ def _lengths(
         spacing = _spacing(collection, index, unit)
         key = collection.entries[index].key
         if isinstance(spacing, str):
-            left_out.append(f"{key}: left out, as {spacing}.")
+            left_out.append(f"{key}: left out, because {spacing}.")
             continue
         values = (annotation.points * spacing).ravel().tolist()
         rows.append([to_text(key), *map(number_text, values)])
         kept.append((index, annotation))
     if not kept:
-        raise ValueError(f"no image has a scale, so that nothing is known in {unit}: {left_out[0]}")
+        raise ValueError(f"no image has a scale, so nothing can be given in {unit}: {left_out[0]}")
     with TemporaryDirectory() as passing:
         path = Path(passing) / "landmarks.csv"
         write_rows(path, rows)

@@ -96,7 +96,7 @@ class History:
             file.seek(start)
             line = _parsed(file.readline())
         if line is None:
-            raise ValueError(f"{self.path}: the line of a change cannot be read any more.")
+            raise ValueError(f"{self.path}: the line of a change can no longer be read.")
         return line
 
     def close(self) -> None:

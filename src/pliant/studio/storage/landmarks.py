@@ -38,10 +38,10 @@ class Landmarks:
         """Why there cannot be so many, once any is placed (`begun`), in files that may grow or not; or nothing."""
         if not begun or count == self.count:
             return ""
-        already = f"there are {self.count} landmarks, and some are placed already"
+        already = f"there are {self.count} landmarks, and some are already placed"
         if count < self.count:
-            return f"{already}: none can be taken away."
-        return "" if grows else f"{already}: in files of this format their number stays."
+            return f"{already}: none can be removed."
+        return "" if grows else f"{already}: files of this format cannot change their number."
 
     def fits(self, have: int) -> bool:
         """Whether a file may have so many."""
@@ -51,9 +51,11 @@ class Landmarks:
 def described(names: Sequence[str], curves: Sequence[Curve]) -> dict[str, Any]:
     """Names and curves as a line of the history has them; a ValueError says what is wrong with them."""
     if not names or len(set(names)) < len(names) or not all(name.strip() for name in names):
-        raise ValueError("each landmark has a name of its own, and there is at least one.")
+        raise ValueError("there must be at least one landmark, and each needs its own name.")
     if any(not 0 <= point < len(names) for curve in curves for point in curve.points):
-        raise ValueError(f"a curve has a landmark that is not there: there are {len(names)}, counted from 0.")
+        raise ValueError(
+            f"a curve uses a landmark that does not exist: there are {len(names)}, counted from 0."
+        )
     lines = [{"name": curve.name, "points": list(curve.points), "closed": curve.closed} for curve in curves]
     return {"names": list(names), "curves": lines}
 

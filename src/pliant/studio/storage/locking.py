@@ -125,7 +125,7 @@ def lock_in(folder: Path, source: Path) -> tuple[Lock | None, str]:
         folder.mkdir(parents=True, exist_ok=True)
         lock = Lock(folder / "lock")
     except OSError as error:
-        return None, f"{source}: nothing can be written here ({error.strerror}), so that you can only look."
+        return None, f"{source}: nothing can be written here ({error.strerror}), so it is opened read-only."
     if lock.held:
         return lock, ""
-    return None, f"{source}: {lock.holder}, has this open. Until it is closed there you can only look."
+    return None, f"{source}: it is open in {lock.holder}. Until it is closed there, you can only view it."

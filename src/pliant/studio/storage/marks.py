@@ -46,10 +46,11 @@ class Scale:
         numbers = (*self.start, *self.end, self.length)
         if not all(isfinite(number) for number in numbers) or self.length <= 0:
             raise ValueError(
-                "the length of a scale bar is a number above 0, and so are its ends in the image."
+                "the length of a scale bar and the coordinates of its ends must be valid numbers, and the "
+                "length must be above 0."
             )
         if self.unit not in METRES:
-            raise ValueError(f"there is no unit '{self.unit[:20]}'. Known: {', '.join(METRES)}.")
+            raise ValueError(f"there is no unit '{self.unit[:20]}'. Known units: {', '.join(METRES)}.")
         if self.pixels < 1:
             raise ValueError("this scale bar is shorter than a pixel: draw it again.")
 
@@ -131,15 +132,15 @@ def checked(change: Change, count: int, name: str) -> Change:
 
 def _checked(mark: Mark, landmark: int, count: int, name: str) -> Mark:
     if not 0 <= landmark < count:
-        there = f"there are {count}, counted from 0" if count else "say first which landmarks there are"
+        there = f"there are {count}, counted from 0" if count else "define the landmarks first"
         raise ValueError(f"{name}: there is no landmark {landmark}: {there}.")
     x, y, state = mark
     if state not in (UNSEEN, ABSENT, HIDDEN, VISIBLE):
-        raise ValueError(f"{name}: the state of landmark {landmark} is -1, 0, 1 or 2, and not {state!r}.")
+        raise ValueError(f"{name}: the state of landmark {landmark} must be -1, 0, 1 or 2, not {state!r}.")
     if state <= ABSENT:
         return None, None, state
     if x is None or y is None or not (abs(x) < _LARGEST and abs(y) < _LARGEST):
-        raise ValueError(f"{name}: landmark {landmark} has a place in the image, and x and y say where.")
+        raise ValueError(f"{name}: landmark {landmark} is in the image, so it needs x and y.")
     return float(x), float(y), state
 
 

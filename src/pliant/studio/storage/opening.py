@@ -57,7 +57,7 @@ def listed(source: Path, format: str = "") -> Listing:
     if not source.exists():
         raise ValueError(f"{source}: there is no such folder or file.")
     if source.suffix.lower() in EXTENSIONS:
-        raise ValueError(f"{source}: this is an image: name its folder.")
+        raise ValueError(f"{source}: this is an image: give its folder.")
     return _file(source, format)
 
 
@@ -107,7 +107,7 @@ def _folder(folder: Path, format: str) -> Listing:
         tables = [NEW_FILE]
     if len(tables) > 1:
         some = ", ".join(in_order(tables)[:5])
-        raise ValueError(f"{folder}: {some} could each be the landmarks of this folder: name one of them.")
+        raise ValueError(f"{folder}: {some} could each hold the landmarks of this folder: give one of them.")
     if not tables:
         entries = [Entry(name, str(folder), name, image=name) for name in in_order(pictures)]
         store = Together(entries, folder / NEW_FILE, "coco", None)
@@ -227,7 +227,7 @@ def _file(source: Path, format: str, named: bool = True) -> Listing:
         image = listed_file(row["image"], row["where"], source, named=False)
         if not isinstance(image, Path) or is_address(row.get("landmarks", "")):
             raise ValueError(
-                f"{row['where']}: studio works on files of this machine, and this is an address."
+                f"{row['where']}: this is an address, but the studio works on files of this machine."
             )
         landmarks = row.get("landmarks")
         path = str(listed_file(landmarks, row["where"], source, named=False)) if landmarks else ""

@@ -43,12 +43,12 @@ def _said(line: Mapping[str, Any]) -> str:
     marks = line.get("marks", {})
     placed = sum(1 for mark in marks.values() if mark[2] > ABSENT)
     parts = [f"placed {placed}"] if placed else []
-    parts += [f"took {len(marks) - placed} away"] if placed < len(marks) else []
+    parts += [f"removed {len(marks) - placed}"] if placed < len(marks) else []
     if "finished" in line:
         parts.append("finished" if line["finished"] else "not finished")
     if "scale" in line:
         parts.append("scale bar" if line["scale"] else "no scale bar")
-    said = ", ".join(parts) or "nothing that was not changed since"
+    said = ", ".join(parts) or "nothing, because all of it has changed since"
     if line.get("outside"):
         return f"changed in the file: {said}"
     return f"undo: {said}" if "undoes" in line else f"redo: {said}" if "redoes" in line else said

@@ -153,13 +153,11 @@ async def received(request: Request, most: int) -> bytes:
         async for part in request.stream():
             content.extend(part)
             if len(content) > most:
-                raise Refused(
-                    f"this is larger than {most // 2**20} MB, which is the most that is taken.", 413
-                )
+                raise Refused(f"this is larger than the limit of {most // 2**20} MB.", 413)
 
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:
-        raise Refused(f"this is larger than {most // 2**20} MB, which is the most that is taken.", 413)
+        raise Refused(f"this is larger than the limit of {most // 2**20} MB.", 413)
     try:
         await asyncio.wait_for(read(), SECONDS_TO_SEND)
     except TimeoutError:

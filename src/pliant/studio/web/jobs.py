@@ -73,7 +73,7 @@ class Job:
         try:
             self._sentence, self._state = work(self), "done"
         except Stopped:
-            self._sentence, self._state = "stopped; what was done before stays.", "stopped"
+            self._sentence, self._state = "stopped; finished results are kept.", "stopped"
         except Exception as error:
             # Whatever happens in the background must reach the person, and never end the server.
             self._sentence = str(error) or type(error).__name__
@@ -104,7 +104,7 @@ class Jobs:
         """The job of this number; a LookupError if there is none."""
         with self._lock:
             if number not in self._jobs:
-                raise LookupError(f"there is no background work {number}.")
+                raise LookupError(f"there is no background job {number}.")
             return self._jobs[number]
 
     def states(self) -> list[JobState]:

@@ -42,8 +42,8 @@ def uploaded(content: bytes, name: str) -> Image:
             width, height = image_size(Path(passing.name))
             if width * height > LARGEST_PIXELS:
                 raise ImageError(
-                    f"{passing.name}: {width} x {height} pixels are more than the {LARGEST_PIXELS // 10**6} "
-                    "million that are taken here: shrink the image, or cut out the part with the object."
+                    f"{passing.name}: {width} x {height} pixels are more than the limit of "
+                    f"{LARGEST_PIXELS // 10**6} million: shrink the image, or crop it to the object."
                 )
             return read_image(Path(passing.name))
         except ImageError as error:

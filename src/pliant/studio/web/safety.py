@@ -62,7 +62,7 @@ class Doorkeeper:
         host = _name(headers.get("host", ""))
         if host not in self.hosts:
             known = " or ".join(self.hosts)
-            return told(f"this server answers to {known} alone: start it with --host to name another.", 421)
+            return told(f"this server only answers to {known}: use --host to set another.", 421)
         origin = headers.get("origin")
         if origin is not None and _place(origin) != headers.get("host"):
             return told("this request comes from the page of another site.", 403)
@@ -84,7 +84,9 @@ class Doorkeeper:
         bearer = headers.get("authorization", "").removeprefix("Bearer ")
         if self._is_token(bearer) or self._is_token(_cookie(headers.get("cookie", ""))):
             return None
-        return told("open the address that the server printed: it has the token that is needed here.", 401)
+        return told(
+            "open the address that the server printed: it contains the token that this page needs.", 401
+        )
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self.token.encode())

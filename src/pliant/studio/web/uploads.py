@@ -49,7 +49,7 @@ class Uploads:
         """The image of this id, which was used just now; refused if it is forgotten."""
         with self._lock:
             if id not in self._kept:
-                raise Refused("this image is not kept any more: drop it on the page once again.", 410)
+                raise Refused("this image is no longer available: drop it on the page again.", 410)
             self._kept.move_to_end(id)
             return self._kept[id]
 

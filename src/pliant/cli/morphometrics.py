@@ -1,0 +1,247 @@
+"""`pliant morphometrics`: Procrustes coordinates, centroid sizes and measurement error, and files for R."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from pliant.cli.options import AsJson, From, Images, Quiet, Seed, SettingsFile, Verbose, say_settings, told
+from pliant.terminal import console, say
+
+if TYPE_CHECKING:
+    from pliant.morphometrics import Study
+    from pliant.morphometrics.anova import Anova, AnovaRow
+
+
+class SlideBy(StrEnum):
+    """What sliding minimises."""
+
+    BENDING_ENERGY = "bending-energy"
+    DISTANCE = "distance"
+
+
+class ScaleTo(StrEnum):
+    """How shapes are scaled."""
+
+    PARTIAL = "partial"
+    FULL = "full"
+
+
+class Lacking(StrEnum):
+    """What to do with specimens that lack landmarks."""
+
+    LEAVE_OUT = "leave-out"
+    COMPLETE = "complete"
+
+
+def morphometrics(
+    context: typer.Context,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Annotation files or folders, or what `pliant fit` wrote (a folder or fits.parquet)."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")],
+    sliders: Annotated[
+        str,
+        typer.Option(
+            help="Which landmarks slide: a CSV file (before,slide,after) or a TOML file with curves; 'curves' for "
+            "those of the TPS file, whose ends stay."
+        ),
+    ] = "",
+    slide: Annotated[SlideBy, typer.Option(help="What sliding minimises.")] = SlideBy.BENDING_ENERGY,
+    replicates: Annotated[
+        list[str] | None,
+        typer.Option(help="Another annotation of the same specimens; may be given several times."),
+    ] = None,
+    names: Annotated[
+        str,
+        typer.Option(
+            help="What names of specimens tell, such as {individual}_{replicate} or "
+            "{individual}_{side}_{replicate}.",
+            metavar="PATTERN",
+        ),
+    ] = "",
+    scale: Annotated[
+        str,
+        typer.Option(
+            help="Length of a pixel where files do not say it: a number, or a CSV file with the columns image and "
+            "scale."
+        ),
+    ] = "",
+    unit: Annotated[str, typer.Option(help="Unit of the scale, such as mm.")] = "",
+    scaling: Annotated[
+        ScaleTo, typer.Option(help="Leave shapes at a centroid size of 1 (partial), or fit it too (full).")
+    ] = ScaleTo.PARTIAL,
+    projection: Annotated[bool, typer.Option(help="Project shapes on the tangent plane.")] = True,
+    reflect: Annotated[
+        bool, typer.Option(help="Take mirror images of specimens that face the other way.")
+    ] = True,
+    missing: Annotated[
+        Lacking, typer.Option(help="Leave specimens out that lack landmarks, or fill these in.")
+    ] = Lacking.LEAVE_OUT,
+    least_confidence: Annotated[
+        float | None, typer.Option(help="Leave out fits with a confidence below this.", min=0, max=1)
+    ] = None,
+    permutations: Annotated[int, typer.Option(help="For the analysis of variance.", min=0)] = 999,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Write coordinates.parquet too.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    format: From = "",
+    images: Images = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    as_json: AsJson = False,
+    settings: SettingsFile = None,
+) -> None:
+    """Measure shape and size by Procrustes analysis, with files for R.
+
+    All specimens are superimposed by generalised Procrustes analysis, and
+    semi-landmarks slide on the way if they are declared. The folder gets
+    coordinates.csv, consensus.csv, landmarks.tps and, where there is
+    something to write, sliders.csv and anova.csv. geomorph reads all of them.
+
+    If the same specimens were annotated twice or more (--replicates), or names
+    tell individuals from replicates or sides (--names), a Procrustes analysis
+    of variance says how much of the variation is measurement error.
+    """
+    from pliant.morphometrics import measure, write_study
+
+    if verbose and not (quiet or as_json):
+        say_settings(context)
+    read: dict[str, Any] = {
+        "images": images,
+        "format": format,
+        "scale": scale or None,
+        "unit": unit,
+        "least_confidence": least_confidence,
+    }
+    specimens = _specimens(sources, replicates or [], names, read)
+    specimens = _ready(specimens, missing is Lacking.COMPLETE, reflect)
+    declared = _sliders(sliders, specimens)
+    study = measure(
+        specimens,
+        declared,
+        slide=slide.value,
+        scaling=scaling.value,
+        projection=projection,
+        permutations=permutations,
+        seed=seed,
+    )
+    files, misread = write_study(output, study, parquet=parquet, force=force)
+    notes = [told(note) for note in (*specimens.notes, *misread)]
+    if specimens.curves and not sliders:
+        notes.append("Points of curves were taken as fixed landmarks: --sliders curves lets them slide.")
+    if as_json:
+        say(json.dumps(_facts(study, files, notes), indent=2))
+        return
+    for note in notes:
+        say(note, colour="yellow", error=True)
+    if not quiet:
+        _print(study, slide.value)
+        say(f"wrote {', '.join(file.name for file in files)} to {output}")
+
+
+def _specimens(sources: list[str], replicates: list[str], names: str, read: dict[str, Any]) -> Any:
+    from pliant.morphometrics import join_sets, name_parts, read_specimens
+
+    specimens = read_specimens(*sources, **read)
+    if replicates:
+        specimens = join_sets([specimens, *(read_specimens(source, **read) for source in replicates)])
+    return name_parts(specimens, names) if names else specimens
+
+
+def _ready(specimens: Any, fill: bool, reflect: bool) -> Any:
+    from pliant.morphometrics import complete_specimens, facing_alike
+
+    specimens = complete_specimens(specimens, fill=fill)
+    return facing_alike(specimens) if reflect else specimens
+
+
+def _sliders(declared: str, specimens: Any) -> Any:
+    from pliant.morphometrics import read_sliders, sliders_of_curves
+
+    if not declared:
+        return None
+    landmarks = specimens.points.shape[1]
+    if declared != "curves":
+        return read_sliders(declared, landmarks, specimens.landmark_names)
+    if not specimens.curves:
+        raise ValueError("--sliders curves: no TPS file with the same CURVES in all specimens was read.")
+    return sliders_of_curves(landmarks, specimens.curves)
+
+
+def _print(study: Study, slide: str) -> None:
+    specimens, shapes = study.specimens, study.shapes
+    many = len(shapes.sliders)
+    how = f", {many} of them slid by {slide.replace('-', ' ')} in {shapes.rounds} rounds" if many else ""
+    say(f"{len(specimens)} specimens with {len(shapes.consensus)} landmarks{how}")
+    sizes = shapes.centroid_sizes
+    span = f"from {sizes.min():.4g} to {sizes.max():.4g}"
+    say(f"centroid size: mean {sizes.mean():.4g} {specimens.length_unit}, {span}")
+    furthest = int(shapes.distances.argmax())
+    say(
+        f"Procrustes distance from the consensus: mean {shapes.distances.mean():.4f}, most "
+        f"{shapes.distances[furthest]:.4f} ({specimens.names[furthest]})"
+    )
+    for what, table in study.variance.items():
+        _print_variance(what, table)
+
+
+def _print_variance(what: str, table: Anova) -> None:
+    from rich.table import Table
+
+    shown = Table(title=f"variance of {what}", title_justify="left")
+    shown.add_column("source")
+    for title in ("squares", "share", "df", "mean square", "F", "P", "P permuted"):
+        shown.add_column(title, justify="right")
+    for row in table.rows:
+        numbers = [f"{row.squares:.4g}", f"{row.share:.1%}", str(row.freedom), f"{row.mean_square:.4g}"]
+        tests = ["" if value is None else f"{value:.3g}" for value in (row.ratio, row.chance, row.permuted)]
+        shown.add_row(row.source, *numbers, *tests)
+    console().print(shown)
+    if table.repeatability is not None and table.measurement_error is not None:
+        say(
+            f"{what}: repeatability {table.repeatability:.3f}; {table.measurement_error:.1%} of the variance of "
+            "one measurement is error"
+        )
+
+
+def _facts(study: Study, files: list[Path], notes: list[str]) -> dict[str, Any]:
+    specimens, shapes = study.specimens, study.shapes
+    return {
+        "specimens": len(specimens),
+        "landmarks": len(shapes.consensus),
+        "sliding": len(shapes.sliders),
+        "unit": specimens.length_unit,
+        "centroid_size": {
+            "mean": float(shapes.centroid_sizes.mean()),
+            "least": float(shapes.centroid_sizes.min()),
+            "most": float(shapes.centroid_sizes.max()),
+        },
+        "variance": {
+            what: {
+                "rows": [_row(row) for row in table.rows],
+                "individuals": table.individuals,
+                "measurements": table.measurements,
+                "repeatability": table.repeatability,
+            }
+            for what, table in study.variance.items()
+        },
+        "written": [str(file) for file in files],
+        "notes": notes,
+    }
+
+
+def _row(row: AnovaRow) -> dict[str, Any]:
+    """A row as JSON has it, which knows no infinite number."""
+    return {
+        key: None if isinstance(value, float) and math.isinf(value) else value
+        for key, value in vars(row).items()
+    }

@@ -1,0 +1,393 @@
+"""Reading specimens from annotations and from tables of fits."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path, PureWindowsPath
+from typing import Any
+
+import numpy as np
+
+from pliant.arrays import Float64
+from pliant.data.addresses import Source, as_source, is_file, is_folder, join
+from pliant.data.dataset import Dataset, Sample
+from pliant.data.formats import tps
+from pliant.data.image_lookup import image_of
+from pliant.data.images import ImageError, image_size, image_spacing
+from pliant.data.loading import load_dataset
+from pliant.morphometrics.specimens import MILLIMETRES, UNNAMED, Specimens, counted
+from pliant.table import read_fits, read_head
+
+LITTLE = 0.5
+"""Fits with a confidence below this are flagged."""
+
+
+@dataclass(frozen=True, eq=False)
+class _One:
+    """A specimen before it is joined with the others."""
+
+    image: str
+    points: Float64
+    identity: str = ""
+    scale: float = np.nan
+    unit: str = UNNAMED
+    landmark_names: tuple[str, ...] = ()
+    curves: tuple[int, ...] = ()
+    confidence: float = np.nan
+
+
+def read_specimens(
+    *sources: Source,
+    images: Source | None = None,
+    format: str = "",
+    scale: float | Path | str | None = None,
+    unit: str = "",
+    least_confidence: float | None = None,
+) -> Specimens:
+    """Read the specimens of annotations or of fits.
+
+    Parameters
+    ----------
+    *sources
+        Annotation files or folders as `pliant.load_dataset` takes them, or tables of fits as `pliant.read_fits`
+        does. A TPS file needs no images here.
+    images
+        The folder of the images that annotation files name, if it is another.
+    format
+        That of landmark files, where their content is not to decide.
+    scale
+        The length of a pixel for images whose files do not say it: a number, or a CSV file with the columns
+        image and scale.
+    unit
+        What lengths are measured in, such as "mm"; DICOM files are known to mean millimetres.
+    least_confidence
+        Leave out fits below it. Without it they are kept.
+
+    Returns
+    -------
+    Specimens
+        With a sentence in `notes` for all that was left out.
+
+    Examples
+    --------
+    >>> specimens = pliant.morphometrics.read_specimens("photographs/", scale=0.02, unit="mm")
+    >>> specimens.points.shape, specimens.length_unit
+    ((12, 68, 2), 'mm')
+
+    """
+    if not sources:
+        raise ValueError("name at least one annotation file or table of fits.")
+    found: list[_One] = []
+    notes: list[str] = []
+    for source in map(as_source, sources):
+        if _is_fits(source):
+            some, said = _of_fits(source, least_confidence)
+        elif isinstance(source, Path) and _is_tps(source, format):
+            some, said = _of_tps(source, images), []
+        else:
+            some, said = _of_dataset(load_dataset(source, images=images, format=format))
+        found += some
+        notes += said
+    if not found:
+        raise ValueError(
+            f"{', '.join(map(str, sources))}: there is no specimen with landmarks. {' '.join(notes)}"
+        )
+    return _scaled(_joined(found, notes), scale, unit)
+
+
+def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, unit: str = "") -> Specimens:
+    """The specimens of a data set, such as `pliant.load_dataset` loads.
+
+    Parameters
+    ----------
+    dataset
+        Samples without landmarks are left out.
+    scale, unit
+        As `read_specimens` has them.
+
+    Returns
+    -------
+    Specimens
+        In the order of the data set.
+
+    Examples
+    --------
+    >>> len(pliant.morphometrics.specimens_of(pliant.load_dataset("photographs/")))
+    12
+
+    """
+    found, notes = _of_dataset(dataset)
+    if not found:
+        raise ValueError(f"{dataset.source}: there is no specimen with landmarks.")
+    return _scaled(_joined(found, notes), scale, unit)
+
+
+def _is_fits(source: Source) -> bool:
+    if is_folder(source):
+        return any(is_file(join(source, name)) for name in ("fits.parquet", "track.parquet"))
+    if not str(source).lower().endswith(".parquet"):
+        return False
+    try:
+        read_head(source)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_tps(source: Path, format: str) -> bool:
+    return (
+        source.is_file()
+        and source.suffix.lower() in tps.EXTENSIONS
+        and format.partition(":")[0] in ("", "tps")
+    )
+
+
+def _of_tps(path: Path, folder: Source | None) -> list[_One]:
+    """Shapes need no image: y stays as the file has it, upwards."""
+    found = []
+    for one in tps.read_specimens(path):
+        scale, unit = one.spacing, UNNAMED
+        if scale is None and one.image:
+            try:
+                scale, unit = _millimetres(image_of(one.image, path, folder)), MILLIMETRES
+            except ValueError:
+                scale = None
+        found.append(_One(one.image, one.points, one.identity, scale or np.nan, unit, curves=one.curves))
+    return found
+
+
+def _of_dataset(dataset: Dataset) -> tuple[list[_One], list[str]]:
+    found, without = [], 0
+    for sample in dataset:
+        if sample.points_source is None:
+            without += 1
+            continue
+        annotation = sample.annotation()
+        scale, unit = annotation.spacing, UNNAMED
+        if scale is None and isinstance(sample.image_source, (Path, str)):
+            scale, unit = _millimetres(sample.image_source), MILLIMETRES
+        names = annotation.names if len(annotation.names) == len(annotation.points) else ()
+        height = _height(sample) if annotation.size is None else annotation.size[1]
+        found.append(
+            _One(
+                sample.name,
+                _upwards(annotation.points, height),
+                annotation.identity,
+                scale or np.nan,
+                unit,
+                names,
+                annotation.curves,
+            )
+        )
+    notes = [f"{counted(without)} left out, because there are no landmarks."] if without else []
+    return found, notes
+
+
+def _of_fits(source: Source, least: float | None) -> tuple[list[_One], list[str]]:
+    table = read_fits(source)
+    count = len(table["status"])
+    confidence = table.get("confidence", np.full(count, np.nan))
+    fitted = np.isfinite(table["points"]).any(axis=(1, 2)) & (table["status"] != "failed")
+    doubtful = fitted & (confidence < (LITTLE if least is None else least))
+    notes = []
+    if failed := int(np.sum(~fitted)):
+        first = _name(str(table["image"][int(np.argmin(fitted))]))
+        notes.append(f"{counted(failed)} left out because the fit failed, such as {first}.")
+    if np.any(doubtful):
+        first = _name(str(table["image"][int(np.argmax(doubtful))]))
+        said = (
+            f"{counted(int(np.sum(doubtful)))} with a confidence below {LITTLE if least is None else least:g}"
+        )
+        notes.append(
+            f"{said} kept and flagged, such as {first}: least_confidence={LITTLE:g} leaves them out."
+            if least is None
+            else f"{said} left out, such as {first}."
+        )
+    if least is not None:
+        if np.isnan(confidence[fitted]).all():
+            notes.append(
+                "The fits have no confidence, so that none was left out for it: calibrate the model."
+            )
+        fitted &= ~doubtful
+    names = tuple(table["landmark_names"].tolist())
+    several = Counter(table["image"][fitted].tolist())
+    found = []
+    for number in np.flatnonzero(fitted).tolist():
+        image = str(table["image"][number])
+        label = _number_of(table, number, several[image] > 1)
+        found.append(
+            _One(
+                image,
+                _upwards(
+                    table["points"][number], float(table["height"][number]) if "height" in table else None
+                ),
+                f"{_name(image)}{label}" if label else "",
+                _millimetres(as_source(image)) or np.nan,
+                MILLIMETRES,
+                names,
+                confidence=float(confidence[number]),
+            )
+        )
+    return found, notes
+
+
+def _number_of(table: Mapping[str, Any], number: int, several: bool) -> str:
+    """What tells rows of one image apart: the frame, or the number of the object."""
+    if "frame" in table:
+        return f"_frame{int(table['frame'][number])}"
+    return f"_{int(table['object'][number]) + 1}" if several and "object" in table else ""
+
+
+def _upwards(points: Float64, height: float | None) -> Float64:
+    """Landmarks `(v, 2)` with y from the lower edge of the image, or from their own lowest if that is unknown."""
+    edge = height if height is not None and np.isfinite(height) else np.nanmax(points[:, 1], initial=0.0)
+    return np.asarray(np.stack([points[:, 0], edge - points[:, 1]], axis=1))
+
+
+def _height(sample: Sample) -> float | None:
+    try:
+        if isinstance(sample.image_source, (Path, str)):
+            return image_size(sample.image_source)[1]
+    except ImageError:
+        pass
+    return None
+
+
+def _millimetres(image: Source) -> float | None:
+    """The length of a pixel of a DICOM file; None for others, or if it is not there."""
+    try:
+        return image_spacing(image) if is_file(image) else None
+    except (ValueError, OSError):
+        return None
+
+
+def _joined(found: Sequence[_One], notes: Sequence[str]) -> Specimens:
+    usual = Counter(len(one.points) for one in found).most_common(1)[0][0]
+    for one in found:
+        if len(one.points) != usual:
+            raise ValueError(
+                f"{one.image or one.identity}: has {len(one.points)} landmarks, where most have {usual}: only the "
+                "same landmarks can be compared."
+            )
+    all_names = {one.landmark_names for one in found}
+    points = [one.points for one in found]
+    landmark_names = found[0].landmark_names
+    if len(all_names) > 1 and landmark_names and len({frozenset(names) for names in all_names}) == 1:
+        # The same names in another order.
+        points = [one.points[[one.landmark_names.index(name) for name in landmark_names]] for one in found]
+    elif len(all_names) > 1:
+        landmark_names = ()
+    curves = {one.curves for one in found}
+    scales = np.array([one.scale for one in found])
+    units = {one.unit for one in found if np.isfinite(one.scale)}
+    return Specimens(
+        _distinct([one.identity for one in found], [one.image for one in found]),
+        np.stack(points),
+        tuple(one.image for one in found),
+        landmark_names,
+        scales,
+        units.pop() if len(units) == 1 else UNNAMED,
+        curves.pop() if len(curves) == 1 else (),
+        np.array([one.confidence for one in found]),
+        np.zeros(len(found), dtype=np.bool_),
+        notes=tuple(notes),
+    )
+
+
+def _distinct(identities: Sequence[str], images: Sequence[str]) -> tuple[str, ...]:
+    """A name for each specimen: its ID unless that is a mere number, else its image, with a number if need be."""
+    telling = all(identities) and len(set(identities)) == len(identities)
+    if telling and not all(identity.isdecimal() for identity in identities):
+        return tuple(identities)
+    names = [
+        _name(image) if image else identity or "specimen"
+        for identity, image in zip(identities, images, strict=True)
+    ]
+    if len(set(names)) < len(names) and any(identities):
+        names = [
+            identity if identity and not identity.isdecimal() else name
+            for identity, name in zip(identities, names, strict=True)
+        ]
+    counts, seen, distinct = Counter(names), Counter[str](), []
+    for name in names:
+        seen[name] += 1
+        distinct.append(name if counts[name] == 1 else f"{name}_{seen[name]}")
+    return tuple(distinct)
+
+
+def _name(image: str) -> str:
+    """An image by the last part of its name, without the ending; files of Windows have backslashes."""
+    plain, _, number = image.partition(", object ")
+    stem = PureWindowsPath(plain.rpartition("::")[0] or plain).stem
+    return f"{stem}_{number}" if number else stem
+
+
+def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -> Specimens:
+    """The specimens with scales for those that had none, and a sentence if some still have none."""
+    scales = specimens.scales.copy()
+    length = _number(scale)
+    without = np.isnan(scales)
+    if length is None and scale is not None:
+        given = _scale_table(Path(str(scale)))
+        for number in np.flatnonzero(without):
+            names = (
+                specimens.images[number],
+                PureWindowsPath(specimens.images[number]).name,
+                specimens.names[number],
+            )
+            scales[number] = next((given[name] for name in names if name in given), np.nan)
+    elif length is not None:
+        if not 0 < length < np.inf:
+            raise ValueError(f"scale={length:g}: the length of a pixel must be above 0.")
+        scales[without] = length
+    kinds = {specimens.unit} if not np.all(without) else set()
+    if kinds == {MILLIMETRES} and unit not in ("", MILLIMETRES):
+        raise ValueError(f"unit={unit}: the length of a pixel of DICOM files is in mm: leave the unit out.")
+    if scale is not None and np.any(without):
+        kinds.add(unit or UNNAMED)
+    notes = list(specimens.notes)
+    lacking = np.isnan(scales)
+    if np.all(lacking):
+        notes.append(
+            "No image has a scale, so that centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
+        )
+    elif np.any(lacking):
+        first = specimens.names[int(np.argmax(lacking))]
+        notes.append(
+            f"{counted(int(np.sum(lacking)))} of {len(specimens)} without a scale, such as {first}: all centroid "
+            "sizes are in pixels and cannot be compared between images of different magnification."
+        )
+    elif not unit and kinds != {MILLIMETRES}:
+        notes.append("Nothing says what the scale is measured in: name it with unit=mm or another.")
+    named = unit or (MILLIMETRES if kinds == {MILLIMETRES} else UNNAMED)
+    return replace(specimens, scales=scales, unit=named, notes=tuple(notes))
+
+
+def _number(scale: float | Path | str | None) -> float | None:
+    try:
+        return None if scale is None else float(str(scale))
+    except ValueError:
+        return None
+
+
+def _scale_table(path: Path) -> dict[str, float]:
+    """The length of a pixel by the name of the image."""
+    try:
+        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
+    except (OSError, UnicodeDecodeError):
+        raise ValueError(f"scale={path}: this is neither a number nor a CSV file that can be read.") from None
+    if not rows or not {"image", "scale"} <= set(rows[0]):
+        raise ValueError(f"{path}: the first line must name the columns image and scale.")
+    found = {}
+    for number, row in enumerate(rows, start=2):
+        try:
+            length = float(row["scale"])
+        except (TypeError, ValueError):
+            length = 0.0
+        if not 0 < length < np.inf:
+            raise ValueError(f"{path}, row {number}: the scale of {row['image']} must be a number above 0.")
+        found[row["image"]] = length
+    return found
