@@ -357,8 +357,8 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
     elif np.any(lacking):
         first = specimens.names[int(np.argmax(lacking))]
         notes.append(
-            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes are "
-            "in pixels, which cannot be compared between images of different magnification."
+            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes "
+            "are in pixels, which cannot be compared between images of different magnification."
         )
     elif not unit and kinds != {MILLIMETRES}:
         notes.append("The unit of the scale is unknown: give it with unit=mm or another.")
