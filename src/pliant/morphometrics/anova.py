@@ -36,10 +36,33 @@ _ROUNDING = 1e-24
 
 @dataclass(frozen=True)
 class AnovaRow:
-    """A source of variation.
+    """A source of variation: one row of an analysis of variance.
 
-    `squares` and its `share` of all squares, `freedom`, `mean_square`, `ratio` (F), `chance` (from the F
-    distribution) and `permuted` (by permutation); None where nothing stands below that it could be compared with.
+    Parameters
+    ----------
+    source : str
+        What varies: individual, observer, side, individual x side, or error.
+    squares : float
+        The sum of squares.
+    share : float
+        Its share of all squares.
+    freedom : int
+        Degrees of freedom.
+    mean_square : float
+        `squares` over `freedom`.
+    ratio : float or None
+        F; None if no row stands below to compare this one with.
+    chance : float or None
+        The probability of such an F from the F distribution.
+    permuted : float or None
+        The same by permutation.
+
+    Examples
+    --------
+    >>> table = pliant.morphometrics.procrustes_anova(np.array([1.0, 1.1, 3.0, 3.1]), ["a", "a", "b", "b"])
+    >>> table.rows[0].source, round(table.rows[0].share, 3), table.rows[0].freedom
+    ('individual', 0.998, 1)
+
     """
 
     source: str
@@ -54,11 +77,28 @@ class AnovaRow:
 
 @dataclass(frozen=True)
 class Anova:
-    """An analysis of variance of `individuals` with `measurements` in all.
+    """A Procrustes analysis of variance, as `procrustes_anova` makes it.
 
-    `repeatability` is the intraclass correlation of a single measurement: the share of the variance that a
-    second one would find again. With sides, each side of an individual counts as an object of its own. None if
-    nothing was measured twice.
+    Parameters
+    ----------
+    rows : tuple of AnovaRow
+        From the individuals down to the error.
+    individuals : int
+        How many there are.
+    measurements : int
+        How many there are of all of them.
+    repeatability : float or None
+        The intraclass correlation of a single measurement: the share of the variance that a second one would find
+        again. With sides, each side of an individual counts as an object of its own. None if nothing was measured
+        twice.
+
+    Examples
+    --------
+    >>> sizes = np.array([1.0, 1.1, 3.0, 3.1])
+    >>> table = pliant.morphometrics.procrustes_anova(sizes, ["a", "a", "b", "b"], permutations=0)
+    >>> round(table.repeatability, 3), round(table.measurement_error, 3)
+    (0.998, 0.002)
+
     """
 
     rows: tuple[AnovaRow, ...]
@@ -86,20 +126,20 @@ def procrustes_anova(
 
     Parameters
     ----------
-    coordinates
+    coordinates : array, shape (n, v, 2) or (n,)
         Procrustes coordinates `(n, v, 2)` of n measurements, superimposed together; or `(n,)`, such as centroid
         sizes.
-    individuals
+    individuals : sequence of str
         Which individual each measurement is of, n names.
-    sides
+    sides : sequence of str
         Which side of it, n names, if sides are compared; give this or `observers`.
-    observers
+    observers : sequence of str
         Who measured it, or which session it was, n names, if each of them measured all individuals.
-    freedom
+    freedom : int or None
         Degrees of freedom of a shape; 2v - 4 if not given, and 1 for sizes.
-    permutations
+    permutations : int
         How many; 0 for none.
-    seed
+    seed : int
         Another seed permutes otherwise.
 
     Returns

@@ -51,19 +51,19 @@ def read_specimens(
 
     Parameters
     ----------
-    *sources
+    *sources : str or Path
         Annotation files or folders as `pliant.load_dataset` takes them, or tables of fits as `pliant.read_fits`
         does. A TPS file needs no images here.
-    images
+    images : str, Path or None
         The folder of the images that annotation files name, if it is another.
-    format
+    format : str
         That of landmark files, where their content is not to decide.
-    scale
+    scale : float, str, Path or None
         The length of a pixel for images whose files do not say it: a number, or a CSV file with the columns
         image and scale.
-    unit
+    unit : str
         What lengths are measured in, such as "mm"; DICOM files are known to mean millimetres.
-    least_confidence
+    least_confidence : float or None
         Leave out fits below it. Without it they are kept.
 
     Returns
@@ -103,10 +103,12 @@ def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, u
 
     Parameters
     ----------
-    dataset
+    dataset : Dataset
         Samples without landmarks are left out.
-    scale, unit
-        As `read_specimens` has them.
+    scale : float, str, Path or None
+        The length of a pixel for images whose files do not say it, as in `read_specimens`.
+    unit : str
+        What lengths are measured in.
 
     Returns
     -------
@@ -355,8 +357,8 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
     elif np.any(lacking):
         first = specimens.names[int(np.argmax(lacking))]
         notes.append(
-            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes are "
-            "in pixels, which cannot be compared between images of different magnification."
+            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes "
+            "are in pixels, which cannot be compared between images of different magnification."
         )
     elif not unit and kinds != {MILLIMETRES}:
         notes.append("Nothing says what the scale is measured in: name it with unit=mm or another.")

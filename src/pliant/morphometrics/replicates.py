@@ -22,7 +22,7 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
 
     Parameters
     ----------
-    sets
+    sets : sequence of Specimens
         Two or more, with the same landmarks.
 
     Returns
@@ -84,10 +84,10 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
 
     Parameters
     ----------
-    specimens
+    specimens : Specimens
         Where they have individuals already, those are what the pattern is matched with: sets joined by
         `join_sets`.
-    pattern
+    pattern : str
         What whole names look like: text with `{individual}` and, if you like, `{side}` and `{replicate}`. `{}`
         stands for anything that does not matter. `{individual}_{side}_{replicate}` reads `fly12_L_2`.
 

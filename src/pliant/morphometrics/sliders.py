@@ -45,18 +45,18 @@ def read_sliders(path: Path | str, landmarks: int, names: Sequence[str] = ()) ->
 
     Parameters
     ----------
-    path
+    path : str or Path
         A CSV file with the columns before, slide and after (what geomorph's `define.sliders` writes), or a TOML
         file with a `[[curve]]` for each curve. Both count landmarks from 1, as R and tpsDig do.
-    landmarks
+    landmarks : int
         How many landmarks there are, those that slide among them.
-    names
+    names : sequence of str
         Of the landmarks, if the TOML file uses names.
 
     Returns
     -------
-    array of int
-        `(s, 3)`: landmark before, the one that slides, landmark after, counted from 0.
+    array of int, shape (s, 3)
+        Landmark before, the one that slides, landmark after, counted from 0.
 
     Examples
     --------
@@ -95,15 +95,15 @@ def sliders_of_curves(landmarks: int, curves: Sequence[int]) -> Sliders:
 
     Parameters
     ----------
-    landmarks
+    landmarks : int
         How many there are, points of curves included.
-    curves
+    curves : sequence of int
         Number of points of each curve; they are the last landmarks, one curve after the other.
 
     Returns
     -------
-    array of int
-        `(s, 3)`, counted from 0.
+    array of int, shape (s, 3)
+        Landmark before, the one that slides, landmark after, counted from 0.
 
     Examples
     --------

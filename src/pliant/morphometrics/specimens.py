@@ -22,31 +22,38 @@ class Specimens(Concise):
 
     Parameters
     ----------
-    names
+    names : tuple of str
         Of the specimens, n different ones.
-    points
-        Landmarks `(n, v, 2)` in pixels, x to the right and y **upwards**, as TPS files have them; nan where one
-        is missing.
-    images
-        Names of the images, or empty.
-    landmark_names
+    points : array, shape (n, v, 2)
+        Landmarks in pixels, x to the right and y **upwards**, as TPS files have them; nan where one is missing.
+    images : tuple of str
+        Names of the images, or empty texts.
+    landmark_names : tuple of str
         v names, or none.
-    scales
-        The length of a pixel `(n,)`; nan where it is unknown.
-    unit
-        That of `scales`, in words.
-    curves
+    scales : array, shape (n,)
+        The length of a pixel; nan where it is unknown.
+    unit : str
+        That of `scales`.
+    curves : tuple of int
         Number of points of each curve; the last landmarks are theirs.
-    confidence
-        Of fits, `(n,)`; nan where there is none.
-    reflected
-        Which specimens are mirror images of what was annotated, `(n,)`.
-    individuals, sides, replicates
+    confidence : array, shape (n,)
+        Of fits; nan where there is none.
+    reflected : array of bool, shape (n,)
+        Which specimens are mirror images of what was annotated.
+    individuals, sides, replicates : tuple of str
         What the measurements are of, n names each, or none.
-    observed
+    observed : bool
         Whether replicates are sets, each of which has every individual: those of one observer or session.
-    notes
+    notes : tuple of str
         Sentences about what was left out, or is doubtful.
+
+    Examples
+    --------
+    >>> faces = pliant.morphometrics.read_specimens("photographs/", scale=0.02, unit="mm")
+    >>> len(faces), faces.scaled, faces.length_unit
+    (12, True, 'mm')
+    >>> bool(np.allclose(faces.lengths, 0.02 * faces.points))
+    True
 
     """
 
@@ -80,10 +87,31 @@ class Specimens(Concise):
 
     @property
     def length_unit(self) -> str:
+        """The unit of `lengths`: pixels, unless the length of a pixel is known for all."""
         return self.unit if self.scaled else PIXELS
 
     def only(self, wanted: NDArray[np.bool_], note: str = "") -> Specimens:
-        """The specimens that are wanted `(n,)`, with a sentence about the others."""
+        """Return some of the specimens.
+
+        Parameters
+        ----------
+        wanted : array of bool, shape (n,)
+            Which ones.
+        note : str
+            A sentence about the others, if there is something to say.
+
+        Returns
+        -------
+        Specimens
+            In the same order.
+
+        Examples
+        --------
+        >>> faces = pliant.morphometrics.read_specimens("photographs/")
+        >>> len(faces.only(np.arange(12) < 5))
+        5
+
+        """
         numbers = np.flatnonzero(wanted)
 
         def some(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -105,13 +133,13 @@ class Specimens(Concise):
 
 
 def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens:
-    """The specimens that have all landmarks, with a sentence about the others.
+    """Return the specimens that have all landmarks, with a sentence about the others.
 
     Parameters
     ----------
-    specimens
+    specimens : Specimens
         Some of them with nan where a landmark is missing.
-    fill
+    fill : bool
         Fill missing landmarks in from the others of the same specimen, as `pliant train --missing complete` does,
         instead of leaving specimens out.
 
@@ -146,10 +174,27 @@ def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens
 
 
 def facing_alike(specimens: Specimens) -> Specimens:
-    """All specimens as most of them face: the others are turned into their mirror images, and a sentence says so.
+    """Turn specimens that face the other way than most into their mirror images, with a sentence that says so.
 
     A left wing and a right wing are mirror images: no rotation brings one to the other. Objects that are
     symmetric themselves stay as they are.
+
+    Parameters
+    ----------
+    specimens : Specimens
+        Without missing landmarks.
+
+    Returns
+    -------
+    Specimens
+        With `reflected` true for those that were turned.
+
+    Examples
+    --------
+    >>> faces = pliant.morphometrics.read_specimens("photographs/")
+    >>> int(np.sum(pliant.morphometrics.facing_alike(faces).reflected))
+    0
+
     """
     mirrored = find_mirrored(specimens.points)
     if not np.any(mirrored):

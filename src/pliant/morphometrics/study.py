@@ -27,7 +27,24 @@ FILES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Concise):
-    """Specimens, their superimposition, and analyses of variance ("shape", "size") if something was repeated."""
+    """Specimens with their superimposition and the analysis of their variance, as `measure` makes it.
+
+    Parameters
+    ----------
+    specimens : Specimens
+        As they were superimposed.
+    shapes : Superimposition
+        Coordinates, consensus and centroid sizes.
+    variance : mapping of str to Anova
+        Of "shape" and of "size", if individuals were measured repeatedly; else empty.
+
+    Examples
+    --------
+    >>> study = pliant.morphometrics.measure(pliant.morphometrics.read_specimens("photographs/"))
+    >>> study.shapes.coordinates.shape, len(study.variance)
+    ((12, 68, 2), 0)
+
+    """
 
     specimens: Specimens
     shapes: Superimposition
@@ -48,12 +65,20 @@ def measure(
 
     Parameters
     ----------
-    specimens
+    specimens : Specimens
         Without missing landmarks; see `complete_specimens`.
-    sliders, slide, scaling, projection
-        As `superimpose` has them.
-    permutations, seed
-        As `procrustes_anova` has them.
+    sliders : array of int, shape (s, 3), or None
+        Which landmarks slide, as `read_sliders` gives them.
+    slide : {"bending-energy", "distance"}
+        What sliding minimises.
+    scaling : {"partial", "full"}
+        Whether shapes stay at a centroid size of 1.
+    projection : bool
+        Whether to project shapes on the tangent plane.
+    permutations : int
+        How many, for the analysis of variance.
+    seed : int
+        Another seed permutes otherwise.
 
     Returns
     -------
@@ -97,20 +122,22 @@ def write_study(
 
     Parameters
     ----------
-    folder
+    folder : str or Path
         It is made if it is not there.
-    study
+    study : Study
         As `measure` gives it.
-    parquet
+    parquet : bool
         Write the coordinates as Parquet too.
-    force
+    force : bool
         Replace files that are there already.
 
     Returns
     -------
-    files, notes
+    files : list of Path
         coordinates.csv, consensus.csv, landmarks.tps, sliders.csv if landmarks slide, anova.csv if variance was
-        analysed; and sentences about names that geomorph may misread.
+        analysed.
+    notes : tuple of str
+        Sentences about names that geomorph may misread, and landmarks outside images.
 
     Examples
     --------

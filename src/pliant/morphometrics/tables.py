@@ -24,21 +24,18 @@ _KEYS = ("LM", "SCALE", "IMAGE", "ID", "CURVES", "POINTS", "COMMENT", "CHAIN", "
 def write_coordinates(path: Path | str, specimens: Specimens, shapes: Superimposition) -> None:
     """Write Procrustes coordinates and centroid sizes, a row for each specimen.
 
+    Columns X1, Y1, X2, Y2 and so on are what geomorph's `arrayspecs` takes. Before them are specimen, image,
+    individual, side and replicate where they are known, centroid_size and its unit, scale, the Procrustes distance
+    from the consensus, whether the specimen was reflected, and of fits the confidence and a flag.
+
     Parameters
     ----------
-    path
+    path : str or Path
         A file that ends in .csv or .parquet.
-    specimens
+    specimens : Specimens
         As they were superimposed.
-    shapes
+    shapes : Superimposition
         Their superimposition.
-
-    Returns
-    -------
-    None
-        Columns X1, Y1, X2, Y2 and so on are what geomorph's `arrayspecs` takes. Before them are specimen, image,
-        individual, side and replicate where they are known, centroid_size and its unit, scale, the Procrustes
-        distance from the consensus, whether the specimen was reflected, and of fits the confidence and a flag.
 
     Examples
     --------
@@ -111,9 +108,9 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
 
     Parameters
     ----------
-    path
+    path : str or Path
         The file to write.
-    specimens
+    specimens : Specimens
         Points of curves are written as landmarks, so that their numbers are those of the sliders.
 
     Returns
