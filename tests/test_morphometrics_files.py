@@ -137,7 +137,7 @@ class TestReading:
         (tmp_path / "scales.csv").write_text(text)
         with pytest.raises(ValueError, match=sentence):
             read_specimens(wings, scale=tmp_path / "scales.csv")
-        with pytest.raises(ValueError, match="neither a number nor a CSV"):
+        with pytest.raises(ValueError, match="neither a number nor a readable CSV"):
             read_specimens(wings, scale="none.csv")
         with pytest.raises(ValueError, match="scale=-1"):
             read_specimens(wings, scale=-1)
@@ -166,7 +166,7 @@ class TestReading:
 
     def test_unequal_landmarks(self, tmp_path, wings):
         wings.write_text(wings.read_text() + "LM=3\n1 2\n3 4\n5 6\nIMAGE=odd.jpg\n")
-        with pytest.raises(ValueError, match="odd.jpg: has 3 landmarks, where most have 8"):
+        with pytest.raises(ValueError, match="odd.jpg: has 3 landmarks, but most have 8"):
             read_specimens(wings)
 
     def test_missing_landmarks(self, wings):
@@ -288,9 +288,9 @@ class TestReplicates:
         ("pattern", "sentence"),
         [
             ("{individual}-{replicate}", "wing0: names=.* does not match this specimen. A pattern describes"),
-            ("{side}", "a pattern has {individual} once"),
-            ("{individual}{who}", "a pattern has {individual} once"),
-            ("w{individual}ng{side}", "there must be two sides, and there are 6"),
+            ("{side}", "a pattern needs {individual} once"),
+            ("{individual}{who}", "a pattern needs {individual} once"),
+            ("w{individual}ng{side}", "there must be two sides, but there are 6"),
         ],
     )
     def test_patterns_that_cannot_be(self, wings, pattern, sentence):
@@ -348,9 +348,7 @@ class TestCommand:
 
     def test_curves_that_do_not_slide_are_pointed_out(self, wings, tmp_path, command):
         said = command("morphometrics", wings, "-o", tmp_path / "out", "--unit", "mm")
-        assert (
-            said.err == "Points of curves were taken as fixed landmarks: --sliders curves lets them slide.\n"
-        )
+        assert said.err == "Points of curves are used as fixed landmarks: --sliders curves lets them slide.\n"
 
     def test_json(self, wings, tmp_path, command):
         facts = json.loads(
@@ -363,14 +361,14 @@ class TestCommand:
     def test_nothing_is_replaced_unasked(self, wings, tmp_path, command):
         command("morphometrics", wings, "-o", tmp_path / "out", "--sliders", "curves")
         said = command("morphometrics", wings, "-o", tmp_path / "out", code=1)
-        assert "coordinates.csv is there already: --force replaces it" in said.err
+        assert "coordinates.csv already exists: --force replaces it" in said.err
         command("morphometrics", wings, "-o", tmp_path / "out", "--force")
         assert not (tmp_path / "out" / "sliders.csv").exists()
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            (("--sliders", "none.csv"), "there is no such file of sliders"),
+            (("--sliders", "none.csv"), "there is no such sliders file"),
             (("--scale", "0"), "the length of a pixel must be above 0"),
             (("--names", "x{individual}"), "wing0: --names x{individual} does not match this specimen"),
         ],
@@ -385,7 +383,7 @@ class TestCommand:
         said = command(
             "morphometrics", tmp_path / "a.tps", "-o", tmp_path / "out", "--sliders", "curves", code=1
         )
-        assert "--sliders curves: no TPS file with the same CURVES" in said.err
+        assert "--sliders curves: no TPS file has the same CURVES" in said.err
 
 
 class TestForR:

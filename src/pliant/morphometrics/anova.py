@@ -36,32 +36,37 @@ _ROUNDING = 1e-24
 
 @dataclass(frozen=True)
 class AnovaRow:
-    """A source of variation: one row of an analysis of variance.
+    """A source of variation in an analysis of variance.
 
-    Parameters
+    `ratio`, `chance` and `permuted` are None if there is no row below to compare with.
+
+    Attributes
     ----------
     source : str
-        What varies: individual, observer, side, individual x side, or error.
+        The source, such as `"individual"` or `"error"`.
     squares : float
         The sum of squares.
     share : float
         Its share of all squares.
     freedom : int
-        Degrees of freedom.
+        The degrees of freedom.
     mean_square : float
-        `squares` over `freedom`.
+        The sum of squares over the degrees of freedom.
     ratio : float or None
-        F; None if no row stands below to compare this one with.
+        The F ratio.
     chance : float or None
-        The probability of such an F from the F distribution.
+        The probability of such a ratio by chance, from the F distribution.
     permuted : float or None
-        The same by permutation.
+        The same probability by permutation.
 
     Examples
     --------
-    >>> table = pliant.morphometrics.procrustes_anova(np.array([1.0, 1.1, 3.0, 3.1]), ["a", "a", "b", "b"])
-    >>> table.rows[0].source, round(table.rows[0].share, 3), table.rows[0].freedom
-    ('individual', 0.998, 1)
+    >>> import pliant
+    >>> first = pliant.morphometrics.read_specimens("photographs/")
+    >>> study = pliant.morphometrics.measure(pliant.morphometrics.join_sets([first, first]), permutations=0)
+    >>> row = study.variance["size"].rows[0]
+    >>> row.source, row.freedom
+    ('individual', 11)
 
     """
 
@@ -77,16 +82,16 @@ class AnovaRow:
 
 @dataclass(frozen=True)
 class Anova:
-    """A Procrustes analysis of variance, as `procrustes_anova` makes it.
+    """An analysis of variance.
 
-    Parameters
+    Attributes
     ----------
     rows : tuple of AnovaRow
-        From the individuals down to the error.
+        The sources of variation, from the individuals down to the error.
     individuals : int
-        How many there are.
+        How many individuals there are.
     measurements : int
-        How many there are of all of them.
+        How many measurements there are in all.
     repeatability : float or None
         The intraclass correlation of a single measurement: the share of the variance that a second one would find
         again. With sides, each side of an individual counts as an object of its own. None if nothing was measured
@@ -94,10 +99,12 @@ class Anova:
 
     Examples
     --------
-    >>> sizes = np.array([1.0, 1.1, 3.0, 3.1])
-    >>> table = pliant.morphometrics.procrustes_anova(sizes, ["a", "a", "b", "b"], permutations=0)
-    >>> round(table.repeatability, 3), round(table.measurement_error, 3)
-    (0.998, 0.002)
+    >>> import pliant
+    >>> first = pliant.morphometrics.read_specimens("photographs/")
+    >>> study = pliant.morphometrics.measure(pliant.morphometrics.join_sets([first, first]), permutations=0)
+    >>> table = study.variance["size"]
+    >>> table.individuals, table.measurements, round(table.repeatability, 6), abs(round(table.measurement_error, 6))
+    (12, 24, 1.0, 0.0)
 
     """
 
@@ -108,7 +115,7 @@ class Anova:
 
     @property
     def measurement_error(self) -> float | None:
-        """The share of the variance of a single measurement that is error."""
+        """The share of the variance of a single measurement that is error; None if nothing was measured twice."""
         return None if self.repeatability is None else 1 - self.repeatability
 
 
@@ -127,20 +134,20 @@ def procrustes_anova(
     Parameters
     ----------
     coordinates : array, shape (n, v, 2) or (n,)
-        Procrustes coordinates `(n, v, 2)` of n measurements, superimposed together; or `(n,)`, such as centroid
+        Procrustes coordinates of n measurements, superimposed together; or one number for each, such as centroid
         sizes.
-    individuals : sequence of str
-        Which individual each measurement is of, n names.
-    sides : sequence of str
-        Which side of it, n names, if sides are compared; give this or `observers`.
-    observers : sequence of str
-        Who measured it, or which session it was, n names, if each of them measured all individuals.
+    individuals : sequence of str, length n
+        The individual of each measurement.
+    sides : sequence of str, length n
+        The side of each measurement, if you compare sides. Give this or `observers`.
+    observers : sequence of str, length n
+        Who measured it, or in which session, if each of them measured all individuals.
     freedom : int or None
-        Degrees of freedom of a shape; 2v - 4 if not given, and 1 for sizes.
+        The degrees of freedom of a shape; 2v - 4 by default, and 1 for sizes.
     permutations : int
-        How many; 0 for none.
+        The number of permutations; 0 for none.
     seed : int
-        Another seed permutes otherwise.
+        Another seed draws other permutations.
 
     Returns
     -------
@@ -149,12 +156,13 @@ def procrustes_anova(
 
     Examples
     --------
-    >>> faces = np.array([face.points() for face in pliant.synthetic.faces(10)])
-    >>> twice = np.concatenate([faces, faces + np.random.default_rng(0).normal(0, 0.5, faces.shape)])
+    >>> import numpy as np, pliant
+    >>> faces = np.array([face.points() for face in pliant.load_dataset("photographs/")])
+    >>> twice = np.concatenate([faces, faces + np.random.default_rng(0).normal(0, 0.2, faces.shape)])
     >>> shapes = pliant.morphometrics.superimpose(twice)
-    >>> table = pliant.morphometrics.procrustes_anova(shapes.coordinates, [*range(10), *range(10)])
+    >>> table = pliant.morphometrics.procrustes_anova(shapes.coordinates, [*range(12), *range(12)])
     >>> [(row.source, row.freedom) for row in table.rows], table.repeatability > 0.9
-    ([('individual', 1188), ('error', 1320)], True)
+    ([('individual', 1452), ('error', 1584)], True)
 
     """
     given = np.asarray(coordinates, dtype=np.float64)
@@ -164,11 +172,11 @@ def procrustes_anova(
         freedom = 1 if given.ndim == 1 else data.shape[1] - 4
     if len(sides) and len(observers):
         raise ValueError(
-            "sides and observers cannot both be given: repeated measurements of sides are the error."
+            "give either sides or observers, not both: repeated measurements of sides are the error."
         )
     unit = _named("individuals", individuals, len(data))
     if len(unit.counts) < 2:
-        raise ValueError("an analysis of variance needs two individuals or more.")
+        raise ValueError("an analysis of variance needs at least two individuals.")
     crossed = None
     if len(sides) or len(observers):
         crossed = (

@@ -47,39 +47,40 @@ def read_specimens(
     unit: str = "",
     least_confidence: float | None = None,
 ) -> Specimens:
-    """Read the specimens of annotations or of fits.
+    """Read specimens from annotations or from fits.
 
     Parameters
     ----------
     *sources : str or Path
-        Annotation files or folders as `pliant.load_dataset` takes them, or tables of fits as `pliant.read_fits`
-        does. A TPS file needs no images here.
+        Annotation files or folders, as `pliant.load_dataset` takes them, or tables of fits, as `pliant.read_fits`
+        takes them. A TPS file needs no images here.
     images : str, Path or None
-        The folder of the images that annotation files name, if it is another.
+        The folder of the images that annotation files name; by default that of the file.
     format : str
-        That of landmark files, where their content is not to decide.
-    scale : float, str, Path or None
-        The length of a pixel for images whose files do not say it: a number, or a CSV file with the columns
-        image and scale.
+        The format of landmark files; by default their content decides.
+    scale : float, Path, str or None
+        The length of a pixel, for images whose files do not say it: a number, or a CSV file with the columns image
+        and scale.
     unit : str
-        What lengths are measured in, such as "mm"; DICOM files are known to mean millimetres.
+        The unit of lengths, such as `"mm"`. In DICOM files it is millimetres.
     least_confidence : float or None
-        Leave out fits below it. Without it they are kept.
+        Leave out fits with less confidence; by default they are kept.
 
     Returns
     -------
     Specimens
-        With a sentence in `notes` for all that was left out.
+        The specimens. `notes` has a sentence for everything that was left out.
 
     Examples
     --------
+    >>> import pliant
     >>> specimens = pliant.morphometrics.read_specimens("photographs/", scale=0.02, unit="mm")
     >>> specimens.points.shape, specimens.length_unit
     ((12, 68, 2), 'mm')
 
     """
     if not sources:
-        raise ValueError("name at least one annotation file or table of fits.")
+        raise ValueError("give at least one annotation file or table of fits.")
     found: list[_One] = []
     notes: list[str] = []
     for source in map(as_source, sources):
@@ -92,38 +93,37 @@ def read_specimens(
         found += some
         notes += said
     if not found:
-        raise ValueError(
-            f"{', '.join(map(str, sources))}: there is no specimen with landmarks. {' '.join(notes)}"
-        )
+        raise ValueError(f"{', '.join(map(str, sources))}: no specimen has landmarks. {' '.join(notes)}")
     return _scaled(_joined(found, notes), scale, unit)
 
 
 def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, unit: str = "") -> Specimens:
-    """The specimens of a data set, such as `pliant.load_dataset` loads.
+    """Make specimens of a data set, such as `pliant.load_dataset` returns.
 
     Parameters
     ----------
     dataset : Dataset
-        Samples without landmarks are left out.
-    scale : float, str, Path or None
-        The length of a pixel for images whose files do not say it, as in `read_specimens`.
+        The samples. Samples without landmarks are left out.
+    scale : float, Path, str or None
+        The length of a pixel, as in `read_specimens`.
     unit : str
-        What lengths are measured in.
+        The unit of lengths, such as `"mm"`.
 
     Returns
     -------
     Specimens
-        In the order of the data set.
+        The specimens in the order of the data set.
 
     Examples
     --------
+    >>> import pliant
     >>> len(pliant.morphometrics.specimens_of(pliant.load_dataset("photographs/")))
     12
 
     """
     found, notes = _of_dataset(dataset)
     if not found:
-        raise ValueError(f"{dataset.source}: there is no specimen with landmarks.")
+        raise ValueError(f"{dataset.source}: no specimen has landmarks.")
     return _scaled(_joined(found, notes), scale, unit)
 
 
@@ -269,8 +269,8 @@ def _joined(found: Sequence[_One], notes: Sequence[str]) -> Specimens:
     for one in found:
         if len(one.points) != usual:
             raise ValueError(
-                f"{one.image or one.identity}: has {len(one.points)} landmarks, where most have {usual}: only the "
-                "same landmarks can be compared."
+                f"{one.image or one.identity}: has {len(one.points)} landmarks, but most have {usual}: only "
+                "the same landmarks can be compared."
             )
     all_names = {one.landmark_names for one in found}
     points = [one.points for one in found]
@@ -345,7 +345,7 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
         scales[without] = length
     kinds = {specimens.unit} if not np.all(without) else set()
     if kinds == {MILLIMETRES} and unit not in ("", MILLIMETRES):
-        raise ValueError(f"unit={unit}: the length of a pixel of DICOM files is in mm: leave the unit out.")
+        raise ValueError(f"unit={unit}: the pixel length of DICOM files is in mm: leave out the unit.")
     if scale is not None and np.any(without):
         kinds.add(unit or UNNAMED)
     notes = list(specimens.notes)
@@ -361,7 +361,7 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
             "are in pixels, which cannot be compared between images of different magnification."
         )
     elif not unit and kinds != {MILLIMETRES}:
-        notes.append("Nothing says what the scale is measured in: name it with unit=mm or another.")
+        notes.append("The unit of the scale is unknown: give it with unit=mm or another.")
     named = unit or (MILLIMETRES if kinds == {MILLIMETRES} else UNNAMED)
     return replace(specimens, scales=scales, unit=named, notes=tuple(notes))
 
@@ -378,9 +378,9 @@ def _scale_table(path: Path) -> dict[str, float]:
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError):
-        raise ValueError(f"scale={path}: this is neither a number nor a CSV file that can be read.") from None
+        raise ValueError(f"scale={path}: this is neither a number nor a readable CSV file.") from None
     if not rows or not {"image", "scale"} <= set(rows[0]):
-        raise ValueError(f"{path}: the first line must name the columns image and scale.")
+        raise ValueError(f"{path}: the first line must have the columns image and scale.")
     found = {}
     for number, row in enumerate(rows, start=2):
         try:

@@ -15,23 +15,24 @@ _FIELDS = ("individual", "side", "replicate")
 
 
 def join_sets(sets: Sequence[Specimens]) -> Specimens:
-    """Several annotations of the same specimens as one, each with the number of its set as the replicate.
+    """Join several annotations of the same specimens. The number of its set is the replicate of each.
 
-    Specimens are matched by their names, as `pliant check --against` matches images. Those that are not in all
-    sets are left out, with a sentence.
+    Specimens are matched by their names, as `pliant check --against` matches images. Specimens that are not in all
+    sets are left out, with a sentence in `notes`.
 
     Parameters
     ----------
     sets : sequence of Specimens
-        Two or more, with the same landmarks.
+        Two or more sets with the same landmarks.
 
     Returns
     -------
     Specimens
-        All of the first set, then all of the second, and so on; `individuals` are the names of the first.
+        All of the first set, then all of the second, and so on. `individuals` are the names of the first set.
 
     Examples
     --------
+    >>> import pliant
     >>> first = pliant.morphometrics.read_specimens("photographs/")
     >>> both = pliant.morphometrics.join_sets([first, first])
     >>> len(both), both.replicates[0], both.replicates[-1]
@@ -80,13 +81,13 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
 
 
 def name_parts(specimens: Specimens, pattern: str) -> Specimens:
-    """The specimens with individuals, sides and replicates as their names have them.
+    """Read individuals, sides and replicates from the names of specimens.
 
     Parameters
     ----------
     specimens : Specimens
-        Where they have individuals already, those are what the pattern is matched with: sets joined by
-        `join_sets`.
+        The specimens. If they have individuals already, as those of `join_sets` do, the pattern is matched with
+        these.
     pattern : str
         What whole names look like: text with `{individual}` and, if you like, `{side}` and `{replicate}`. `{}`
         stands for anything that does not matter. `{individual}_{side}_{replicate}` reads `fly12_L_2`.
@@ -94,10 +95,16 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
     Returns
     -------
     Specimens
-        A ValueError names one that the pattern does not match.
+        The same specimens with what their names say.
+
+    Raises
+    ------
+    ValueError
+        If the pattern does not match a name.
 
     Examples
     --------
+    >>> import pliant
     >>> faces = pliant.morphometrics.read_specimens("photographs/")
     >>> pliant.morphometrics.name_parts(faces, "face-{individual}").individuals[:2]
     ('0000', '0001')
@@ -108,8 +115,8 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
     unknown = [field for field in named if field not in _FIELDS]
     if unknown or "individual" not in named or len(set(named)) < len(named):
         raise ValueError(
-            f"names={pattern}: a pattern has {{individual}} once, and if need be {{side}} and {{replicate}}, such "
-            "as {individual}_{replicate}."
+            f"names={pattern}: a pattern needs {{individual}} once, and may have {{side}} and {{replicate}}, "
+            "such as {individual}_{replicate}."
         )
     expression = re.escape(pattern).replace(re.escape("{}"), ".+?")
     for field in named:
@@ -131,13 +138,15 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
         sides = sorted(set(found["side"]))
         if len(sides) != 2:
             raise ValueError(
-                f"names={pattern}: there must be two sides, and there are {len(sides)}: {', '.join(sides[:5])}."
+                f"names={pattern}: there must be two sides, but there are {len(sides)}: "
+                f"{', '.join(sides[:5])}."
             )
         parted = replace(parted, sides=tuple(found["side"]))
     if "replicate" in named:
         if specimens.replicates:
             raise ValueError(
-                f"names={pattern}: the sets of annotations are the replicates already: leave out {{replicate}}."
+                f"names={pattern}: the sets of annotations are already the replicates: leave out "
+                "{replicate}."
             )
         parted = replace(parted, replicates=tuple(found["replicate"]))
     return parted

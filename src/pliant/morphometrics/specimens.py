@@ -22,38 +22,37 @@ class Specimens(Concise):
 
     Parameters
     ----------
-    names : tuple of str
-        Of the specimens, n different ones.
-    points : array, shape (n, v, 2)
-        Landmarks in pixels, x to the right and y **upwards**, as TPS files have them; nan where one is missing.
+    names : tuple of str, length n
+        The names of the specimens, all different.
+    points : ndarray, shape (n, v, 2)
+        Landmarks in pixels, x to the right and y **upwards**, as in TPS files; nan where one is missing.
     images : tuple of str
-        Names of the images, or empty texts.
+        The names of the images, or empty.
     landmark_names : tuple of str
         v names, or none.
-    scales : array, shape (n,)
+    scales : ndarray, shape (n,)
         The length of a pixel; nan where it is unknown.
     unit : str
-        That of `scales`.
+        The unit of `scales`, in words.
     curves : tuple of int
-        Number of points of each curve; the last landmarks are theirs.
-    confidence : array, shape (n,)
-        Of fits; nan where there is none.
-    reflected : array of bool, shape (n,)
+        The number of points of each curve, which are the last landmarks.
+    confidence : ndarray, shape (n,)
+        The confidence of fits; nan where there is none.
+    reflected : ndarray of bool, shape (n,)
         Which specimens are mirror images of what was annotated.
     individuals, sides, replicates : tuple of str
-        What the measurements are of, n names each, or none.
+        What each measurement is of, n names each, or none.
     observed : bool
-        Whether replicates are sets, each of which has every individual: those of one observer or session.
+        Whether each replicate is a set with every individual: that of one observer or session.
     notes : tuple of str
         Sentences about what was left out, or is doubtful.
 
     Examples
     --------
-    >>> faces = pliant.morphometrics.read_specimens("photographs/", scale=0.02, unit="mm")
-    >>> len(faces), faces.scaled, faces.length_unit
-    (12, True, 'mm')
-    >>> bool(np.allclose(faces.lengths, 0.02 * faces.points))
-    True
+    >>> import pliant
+    >>> wings = pliant.morphometrics.specimens_of(pliant.synthetic.wings(3, image_size=64), unit="mm")
+    >>> len(wings), wings.points.shape, wings.scaled, wings.length_unit, wings.lengths.shape
+    (3, (3, 14, 2), True, 'mm', (3, 14, 2))
 
     """
 
@@ -77,7 +76,7 @@ class Specimens(Concise):
 
     @property
     def scaled(self) -> bool:
-        """Whether the length of a pixel is known for all; else sizes are in pixels."""
+        """Whether the length of a pixel is known for all specimens. If not, sizes are in pixels."""
         return bool(np.isfinite(self.scales).all())
 
     @property
@@ -87,7 +86,7 @@ class Specimens(Concise):
 
     @property
     def length_unit(self) -> str:
-        """The unit of `lengths`: pixels, unless the length of a pixel is known for all."""
+        """The unit of `lengths`: `unit`, or pixels if the length of a pixel is not known for all."""
         return self.unit if self.scaled else PIXELS
 
     def only(self, wanted: NDArray[np.bool_], note: str = "") -> Specimens:
@@ -96,17 +95,18 @@ class Specimens(Concise):
         Parameters
         ----------
         wanted : array of bool, shape (n,)
-            Which ones.
+            Which specimens to keep.
         note : str
-            A sentence about the others, if there is something to say.
+            A sentence about the others, added to `notes`.
 
         Returns
         -------
         Specimens
-            In the same order.
+            The specimens that are kept.
 
         Examples
         --------
+        >>> import numpy as np, pliant
         >>> faces = pliant.morphometrics.read_specimens("photographs/")
         >>> len(faces.only(np.arange(12) < 5))
         5
@@ -133,23 +133,24 @@ class Specimens(Concise):
 
 
 def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens:
-    """Return the specimens that have all landmarks, with a sentence about the others.
+    """Return the specimens that have all landmarks, with a sentence in `notes` about the others.
 
     Parameters
     ----------
     specimens : Specimens
-        Some of them with nan where a landmark is missing.
+        Specimens, with nan where a landmark is missing.
     fill : bool
-        Fill missing landmarks in from the others of the same specimen, as `pliant train --missing complete` does,
+        Fill in missing landmarks from the others of the same specimen, as `pliant train --missing complete` does,
         instead of leaving specimens out.
 
     Returns
     -------
     Specimens
-        Without a nan.
+        Specimens without nan.
 
     Examples
     --------
+    >>> import numpy as np, pliant
     >>> faces = pliant.morphometrics.read_specimens("photographs/")
     >>> faces.points[0, 3] = np.nan
     >>> len(pliant.morphometrics.complete_specimens(faces))
@@ -174,26 +175,28 @@ def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens
 
 
 def facing_alike(specimens: Specimens) -> Specimens:
-    """Turn specimens that face the other way than most into their mirror images, with a sentence that says so.
+    """Turn all specimens the way that most of them face.
 
-    A left wing and a right wing are mirror images: no rotation brings one to the other. Objects that are
-    symmetric themselves stay as they are.
+    A left wing and a right wing are mirror images: no rotation brings one to the other. The minority is replaced
+    by its mirror images, with a sentence in `notes`. Objects that are symmetric themselves stay as they are.
 
     Parameters
     ----------
     specimens : Specimens
-        Without missing landmarks.
+        The specimens.
 
     Returns
     -------
     Specimens
-        With `reflected` true for those that were turned.
+        Specimens that face the same way. `reflected` tells which were mirrored.
 
     Examples
     --------
-    >>> faces = pliant.morphometrics.read_specimens("photographs/")
-    >>> int(np.sum(pliant.morphometrics.facing_alike(faces).reflected))
-    0
+    >>> import pliant
+    >>> wings = pliant.morphometrics.specimens_of(pliant.synthetic.wings(5, image_size=64))
+    >>> wings.points[0, :, 0] *= -1  # a mirror image
+    >>> pliant.morphometrics.facing_alike(wings).reflected.tolist()
+    [True, False, False, False, False]
 
     """
     mirrored = find_mirrored(specimens.points)

@@ -27,22 +27,23 @@ FILES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Concise):
-    """Specimens with their superimposition and the analysis of their variance, as `measure` makes it.
+    """Specimens with their superimposition and analyses of variance. `measure` makes it.
 
-    Parameters
+    Attributes
     ----------
     specimens : Specimens
-        As they were superimposed.
+        The specimens.
     shapes : Superimposition
-        Coordinates, consensus and centroid sizes.
+        Their superimposition.
     variance : mapping of str to Anova
-        Of "shape" and of "size", if individuals were measured repeatedly; else empty.
+        The analyses of `"shape"` and `"size"`; empty if nothing was measured twice.
 
     Examples
     --------
+    >>> import pliant
     >>> study = pliant.morphometrics.measure(pliant.morphometrics.read_specimens("photographs/"))
-    >>> study.shapes.coordinates.shape, len(study.variance)
-    ((12, 68, 2), 0)
+    >>> study.shapes.coordinates.shape, dict(study.variance)
+    ((12, 68, 2), {})
 
     """
 
@@ -66,30 +67,32 @@ def measure(
     Parameters
     ----------
     specimens : Specimens
-        Without missing landmarks; see `complete_specimens`.
+        Specimens without missing landmarks; see `complete_specimens`.
     sliders : array of int, shape (s, 3), or None
-        Which landmarks slide, as `read_sliders` gives them.
-    slide : {"bending-energy", "distance"}
-        What sliding minimises.
-    scaling : {"partial", "full"}
-        Whether shapes stay at a centroid size of 1.
+        Which landmarks slide between which neighbours, as in `superimpose`.
+    slide : {'bending-energy', 'distance'}
+        What sliding minimises, as in `superimpose`.
+    scaling : {'partial', 'full'}
+        How shapes are scaled, as in `superimpose`.
     projection : bool
-        Whether to project shapes on the tangent plane.
+        Project shapes on the tangent plane at the consensus.
     permutations : int
-        How many, for the analysis of variance.
+        The number of permutations in the analysis of variance; 0 for none.
     seed : int
-        Another seed permutes otherwise.
+        Another seed draws other permutations.
 
     Returns
     -------
     Study
-        `variance` is empty if each individual was measured once. Sets that `join_sets` joined are observers;
-        replicates that names tell are repetitions; sides are compared if there are any.
+        `variance` is empty if each individual was measured once. Sets joined by `join_sets` are observers;
+        replicates read from names are repetitions; sides are compared if there are any.
 
     Examples
     --------
+    >>> import pliant
     >>> first = pliant.morphometrics.read_specimens("photographs/")
-    >>> study = pliant.morphometrics.measure(pliant.morphometrics.join_sets([first, first]))
+    >>> both = pliant.morphometrics.join_sets([first, first])
+    >>> study = pliant.morphometrics.measure(both, permutations=0)
     >>> [row.source for row in study.variance["shape"].rows]
     ['individual', 'observer', 'error']
 
@@ -122,25 +125,26 @@ def write_study(
 
     Parameters
     ----------
-    folder : str or Path
-        It is made if it is not there.
+    folder : Path or str
+        The folder; it is made if it does not exist.
     study : Study
-        As `measure` gives it.
+        What `measure` returned.
     parquet : bool
         Write the coordinates as Parquet too.
     force : bool
-        Replace files that are there already.
+        Replace existing files.
 
     Returns
     -------
     files : list of Path
-        coordinates.csv, consensus.csv, landmarks.tps, sliders.csv if landmarks slide, anova.csv if variance was
-        analysed.
+        coordinates.csv, consensus.csv and landmarks.tps; sliders.csv if landmarks slide, and anova.csv if variance
+        was analysed.
     notes : tuple of str
-        Sentences about names that geomorph may misread, and landmarks outside images.
+        Sentences about names that geomorph may misread.
 
     Examples
     --------
+    >>> import pliant
     >>> study = pliant.morphometrics.measure(pliant.morphometrics.read_specimens("photographs/"))
     >>> files, notes = pliant.morphometrics.write_study("shapes", study)
     >>> [file.name for file in files]
@@ -151,7 +155,7 @@ def write_study(
     there = [name for name in FILES if (folder / name).exists()]
     if there and not force:
         raise ValueError(
-            f"{folder / there[0]} is there already: force=True replaces it, or choose another folder."
+            f"{folder / there[0]} already exists: force=True replaces it, or choose another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
     specimens, shapes = study.specimens, study.shapes

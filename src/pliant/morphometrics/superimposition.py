@@ -37,30 +37,31 @@ MOST_ROUNDS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Superimposition(Concise):
-    """Shapes of n specimens with v landmarks, superimposed.
+    """Superimposed shapes of n specimens with v landmarks.
 
     Parameters
     ----------
-    coordinates : array, shape (n, v, 2)
+    coordinates : ndarray, shape (n, v, 2)
         Procrustes coordinates, without a unit.
-    consensus : array, shape (v, 2)
+    consensus : ndarray, shape (v, 2)
         The mean shape, centred, with a centroid size of 1.
-    centroid_sizes : array, shape (n,)
-        In the unit of the landmarks that were given, before anything slid.
-    distances : array, shape (n,)
-        Procrustes distances of the specimens from the consensus: the angle rho between two shapes of
-        centroid size 1, in radians.
-    sliders : array of int, shape (s, 3)
+    centroid_sizes : ndarray, shape (n,)
+        Centroid sizes in the unit of the given landmarks, before anything slid.
+    distances : ndarray, shape (n,)
+        Procrustes distances of the specimens from the consensus: the angle rho between two shapes of centroid size
+        1, in radians.
+    sliders : ndarray of int, shape (s, 3)
         Which landmarks slid; no rows if none did.
     rounds : int
         How often they slid.
 
     Examples
     --------
-    >>> faces = np.array([face.points() for face in pliant.synthetic.faces(10)])
+    >>> import numpy as np, pliant
+    >>> faces = np.array([face.points() for face in pliant.load_dataset("photographs/")])
     >>> done = pliant.morphometrics.superimpose(faces)
-    >>> done.freedom, round(float(np.sum(done.consensus**2)), 6)
-    (132, 1.0)
+    >>> done.distances.shape, done.freedom
+    ((12,), 132)
 
     """
 
@@ -73,7 +74,7 @@ class Superimposition(Concise):
 
     @property
     def freedom(self) -> int:
-        """Degrees of freedom of a shape: 2v - 4, less one for each landmark that slides."""
+        """The degrees of freedom of a shape: 2v - 4, less one for each landmark that slides."""
         return 2 * len(self.consensus) - 4 - len(self.sliders)
 
 
@@ -91,18 +92,18 @@ def superimpose(
     Parameters
     ----------
     shapes : array, shape (n, v, 2)
-        Landmarks of n specimens, without gaps.
+        The landmarks of n specimens, without gaps.
     sliders : array of int, shape (s, 3), or None
-        Which landmarks slide between which neighbours, as `read_sliders` gives them.
-    slide : {"bending-energy", "distance"}
-        What sliding minimises: "bending-energy" of the thin-plate spline from the consensus, or Procrustes
-        "distance" from it.
-    scaling : {"partial", "full"}
-        "partial" leaves all shapes at a centroid size of 1, "full" brings them nearest to the consensus.
+        Which landmarks slide between which neighbours, as `read_sliders` returns them.
+    slide : {'bending-energy', 'distance'}
+        What sliding minimises: the bending energy of the thin-plate spline from the consensus, or the Procrustes
+        distance from it.
+    scaling : {'partial', 'full'}
+        `'partial'` leaves all shapes at a centroid size of 1; `'full'` brings them nearest to the consensus.
     projection : bool
-        Whether to project shapes on the tangent plane at the consensus.
+        Project shapes on the tangent plane at the consensus.
     rounds : int
-        How often landmarks slide at most; after each round, shapes are superimposed again.
+        How often landmarks slide at most. After each round, shapes are superimposed again.
 
     Returns
     -------
@@ -111,10 +112,11 @@ def superimpose(
 
     Examples
     --------
-    >>> faces = np.array([face.points() for face in pliant.synthetic.faces(10)])
+    >>> import numpy as np, pliant
+    >>> faces = np.array([face.points() for face in pliant.load_dataset("photographs/")])
     >>> done = pliant.morphometrics.superimpose(faces)
     >>> done.coordinates.shape, done.consensus.shape, done.centroid_sizes.shape
-    ((10, 68, 2), (68, 2), (10,))
+    ((12, 68, 2), (68, 2), (12,))
 
     """
     given: Float64 = np.asarray(shapes, dtype=np.float64)
@@ -143,22 +145,24 @@ def superimpose(
 
 
 def centroid_size(shapes: Floats) -> Float64:
-    """Return centroid sizes: the root of the summed squared distances of the landmarks from their centre.
+    """Return the centroid sizes of shapes: the square root of the summed squared distances from the centre.
 
     Parameters
     ----------
     shapes : array, shape (..., v, 2)
-        Landmarks of one shape or of many.
+        The shapes.
 
     Returns
     -------
-    array, shape (...)
-        In the unit of the landmarks.
+    ndarray, shape (...)
+        The sizes, in the unit of the shapes.
 
     Examples
     --------
-    >>> float(pliant.morphometrics.centroid_size(np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])))
-    2.8284271247461903
+    >>> import numpy as np, pliant
+    >>> square = np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])
+    >>> bool(np.isclose(pliant.morphometrics.centroid_size(square), np.sqrt(8)))
+    True
 
     """
     centred = shapes - np.mean(shapes, axis=-2, keepdims=True)
@@ -168,24 +172,25 @@ def centroid_size(shapes: Floats) -> Float64:
 def _check(shapes: Float64, slide: str, scaling: str, rounds: int) -> None:
     if shapes.ndim != 3 or shapes.shape[2] != 2 or shapes.shape[1] < 3:
         raise ValueError(
-            f"shapes must be (specimens, landmarks, 2) with three landmarks or more, not {shapes.shape}."
+            "shapes must be an array of shape (specimens, landmarks, 2) with at least three landmarks, not "
+            f"{shapes.shape}."
         )
     if len(shapes) < 2:
-        raise ValueError(f"{len(shapes)} specimen: superimposition needs two or more.")
+        raise ValueError(f"{len(shapes)} specimen: superimposition needs at least two.")
     gaps = np.argwhere(~np.isfinite(shapes).all(axis=2))
     if len(gaps):
         raise ValueError(
             f"specimen {gaps[0, 0]} lacks landmark {gaps[0, 1]}: leave it out, or fill it in first."
         )
     if slide not in CRITERIA:
-        raise ValueError(f"slide={slide} is neither of {' and '.join(CRITERIA)}.")
+        raise ValueError(f"slide={slide}: it must be {' or '.join(CRITERIA)}.")
     if scaling not in get_args(Scaling):
-        raise ValueError(f"scaling={scaling} is neither of {' and '.join(get_args(Scaling))}.")
+        raise ValueError(f"scaling={scaling}: it must be {' or '.join(get_args(Scaling))}.")
     if rounds < 1:
         raise ValueError(f"rounds={rounds}: there must be at least one.")
     flat = np.flatnonzero(centroid_size(shapes) <= 0)
     if len(flat):
-        raise ValueError(f"specimen {flat[0]} has all its landmarks at one place.")
+        raise ValueError(f"specimen {flat[0]} has all its landmarks in one place.")
 
 
 def _unit(shapes: Float64) -> Float64:

@@ -24,24 +24,28 @@ _KEYS = ("LM", "SCALE", "IMAGE", "ID", "CURVES", "POINTS", "COMMENT", "CHAIN", "
 def write_coordinates(path: Path | str, specimens: Specimens, shapes: Superimposition) -> None:
     """Write Procrustes coordinates and centroid sizes, a row for each specimen.
 
-    Columns X1, Y1, X2, Y2 and so on are what geomorph's `arrayspecs` takes. Before them are specimen, image,
-    individual, side and replicate where they are known, centroid_size and its unit, scale, the Procrustes distance
-    from the consensus, whether the specimen was reflected, and of fits the confidence and a flag.
+    The columns X1, Y1, X2, Y2 and so on are what geomorph's `arrayspecs` takes. Before them are specimen, image,
+    individual, side and replicate if they are known, centroid_size and its unit, scale, the Procrustes distance
+    from the consensus, whether the specimen was reflected, and for fits the confidence and a flag.
 
     Parameters
     ----------
-    path : str or Path
+    path : Path or str
         A file that ends in .csv or .parquet.
     specimens : Specimens
-        As they were superimposed.
+        The specimens that were superimposed.
     shapes : Superimposition
         Their superimposition.
 
     Examples
     --------
+    >>> from pathlib import Path
+    >>> import pliant
     >>> specimens = pliant.morphometrics.read_specimens("photographs/")
     >>> shapes = pliant.morphometrics.superimpose(specimens.lengths)
     >>> pliant.morphometrics.write_coordinates("coordinates.csv", specimens, shapes)
+    >>> len(Path("coordinates.csv").read_text().splitlines())
+    13
 
     """
     columns = _columns(specimens, shapes)
@@ -54,7 +58,7 @@ def write_coordinates(path: Path | str, specimens: Specimens, shapes: Superimpos
             parquet.write_table(pa.table(dict(columns)), partial)
         return
     if target.suffix.lower() != ".csv":
-        raise ValueError(f"{path}: coordinates are written as .csv or .parquet.")
+        raise ValueError(f"{path}: coordinates can only be written as .csv or .parquet.")
     _write_csv(target, columns, zip(*columns.values(), strict=True))
 
 
@@ -108,19 +112,20 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
 
     Parameters
     ----------
-    path : str or Path
+    path : Path or str
         The file to write.
     specimens : Specimens
-        Points of curves are written as landmarks, so that their numbers are those of the sliders.
+        The specimens. Points of curves are written as landmarks, so that their numbers are those of the sliders.
 
     Returns
     -------
     tuple of str
-        Sentences about names that geomorph takes for something else, and landmarks outside of images; none
-        usually.
+        Sentences about names that geomorph takes for something else, and landmarks outside of images; usually
+        none.
 
     Examples
     --------
+    >>> import pliant
     >>> pliant.morphometrics.write_tps("landmarks.tps", pliant.morphometrics.read_specimens("photographs/"))
     ()
 
@@ -144,7 +149,9 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
         odd += [text for text in (name, image) if any(key in text.upper() for key in _KEYS[6:])]
     with replaced(Path(path)) as partial:
         partial.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    notes = [f"geomorph may misread the name {odd[0]}, which has a key of TPS files in it."] if odd else []
+    notes = (
+        [f"geomorph may misread the name {odd[0]}, because it contains a key of TPS files."] if odd else []
+    )
     if moved:
         notes.append(
             f"Moved in {Path(path).name}, which has no negative numbers: {counted(len(moved))} with landmarks "
