@@ -64,7 +64,7 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = "pliant"
 html_static_path = ["site"]
-html_css_files = ["style.css"]
+html_css_files = ["style.css", "gallery.css"]
 html_copy_source = False
 html_show_sphinx = False
 # Pages load nothing from elsewhere: formulas are MathML, which browsers draw themselves.
