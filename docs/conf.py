@@ -58,6 +58,7 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "remove_config_comments": True,
     "write_computation_times": False,
+    "min_reported_time": 3600,  # how long an example took says more about the machine than about the example
     "thumbnail_size": (400, 280),
 }
 
