@@ -39,7 +39,11 @@ autosummary_generate = True
 autodoc_typehints = "none"  # the docstrings have them, with the shapes of arrays
 autodoc_member_order = "groupwise"
 napoleon_google_docstring = False
-napoleon_use_rtype = False
+# Types are prose ("array, shape (v, 2)"): Sphinx would take each word of them for the name of a class.
+napoleon_use_rtype = napoleon_use_param = False
+napoleon_custom_sections = [("Attributes", "params_style")]
+smartquotes = False  # quotes in docstrings belong to code
+default_role = "py:obj"  # backticks in docstrings: a link if there is such a name, code otherwise
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",

@@ -281,7 +281,7 @@ def test_api_pages_have_every_public_name_once():
     for page in sorted((ROOT / "docs" / "reference" / "api").glob("*.md")):
         text = page.read_text(encoding="utf-8")
         place = ""
-        for kind, name in re.findall(r"^\.\. (currentmodule|auto\w+):: ?(\S*)", text, re.MULTILINE):
+        for kind, name in re.findall(r"^\.\. (currentmodule|auto\w+|data):: ?(\S*)", text, re.MULTILINE):
             if kind == "currentmodule":
                 place = name
             elif kind != "autosummary":

@@ -54,4 +54,4 @@ found = {suspect.number for suspect in check.suspects}
 assert {5, 11, 19} <= found
 assert len(found) <= 6
 assert len(check.valid.problems) == 1
-assert "wing-0030 repeats" in check.valid.problems[0].replace(":", "")
+assert check.valid.problems[0].startswith("wing-0030")

@@ -27,9 +27,10 @@ corners = [(0, 0), (width, 0), (0, height), (width, height)]
 true = [wing.points() + corner for wing, corner in zip(others, corners, strict=True)]
 
 # %%
-# One call finds them all.
+# One call finds them all. Say how many there are if you know it. Otherwise the search ends once the wings
+# that were found fill much of the image.
 
-fit = pliant.fit(model, slide)
+fit = pliant.fit(model, slide, objects=4)
 found = [one for one in fit.objects if one.confidence() > 0.5]
 print(len(found), "wings, with confidence", *(f"{one.confidence():.2f}" for one in found))
 

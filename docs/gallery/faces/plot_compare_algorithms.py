@@ -29,9 +29,9 @@ fits = {name: pliant.fit(model, sample, start, algorithm=name) for name in names
 strip = pliant.plots.plot_iterations(fits[names[0]], sample.image())
 
 # %%
-# Compare how fast the cost and the error fall. Levels run from coarse to fine, and the cost is shown as a
-# share of that at the start of its level. Costs of different kinds (``ssd``, ``po``) have different units, so
-# look at the error as well.
+# Compare how fast the error and the cost fall. Levels run from coarse to fine, and the cost is a share of
+# that at the start of its level. The curves do not begin at the same height: at the coarsest level, a fit
+# tries several places about its start and goes on from the best.
 
 curves = pliant.plots.plot_convergence({name: [fit] for name, fit in fits.items()}, [sample.points()])
 

@@ -13,20 +13,21 @@ import pliant
 
 # %%
 # A model learns how far to trust its fits from images that are held out during training. ``train`` does that
-# unless you switch it off. ``calibrate`` does it later and lets you choose how many images to hold out.
+# unless you switch it off with ``confidence=False``. It reads each image several times, so the drawn ones are
+# kept in memory.
 
 faces = pliant.synthetic.faces(40, image_size=96)
-model = pliant.train(faces, preset="quick", size=48, experts="none", confidence=False, progress=False)
-model = pliant.calibrate(model, faces, images=13, progress=False)
+faces = pliant.dataset_from_arrays([one.image() for one in faces], [one.points() for one in faces])
+model = pliant.train(faces, preset="quick", size=40, experts="none", progress=False)
 
 # %%
-# Fit a clear face, the same face in the dark with a lot of noise, and a picture without any face.
+# Fit a clear face, the same face in the dark with a lot of noise, and a wing.
 
 rng = np.random.default_rng(0)
 clear = pliant.synthetic.faces(12, seed=5, image_size=96)[2].image()
 noisy = np.clip(0.25 * clear + rng.normal(0, 22, clear.shape), 0, 255).astype(np.uint8)
-nothing = rng.permuted(clear.reshape(-1, 3), axis=0).reshape(clear.shape)
-pictures = {"clear": clear, "dark and noisy": noisy, "no face": nothing}
+wing = pliant.synthetic.wings(1, image_size=128)[0].image()
+pictures = {"clear": clear, "dark and noisy": noisy, "no face": wing}
 fits = {name: pliant.fit(model, picture) for name, picture in pictures.items()}
 
 figure, axes = plt.subplots(1, 3, figsize=(8, 3), layout="constrained")

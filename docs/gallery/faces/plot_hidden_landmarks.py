@@ -11,12 +11,12 @@ import numpy as np
 import pliant
 
 # %%
-# The linear expert is a set of filters, one for each landmark. It needs no PyTorch and trains in seconds. How
-# sure it usually is of each landmark is learned from held-out images, by ``calibrate``.
+# The linear expert is a set of filters, one for each landmark. It needs no PyTorch and trains in seconds.
+# Training also learns, from held-out images, how sure the expert usually is of each landmark.
 
-faces = pliant.synthetic.faces(50, image_size=96)
-model = pliant.train(faces, preset="quick", size=48, experts="linear", confidence=False, progress=False)
-model = pliant.calibrate(model, faces, images=16, progress=False)
+faces = pliant.synthetic.faces(40, image_size=96)
+faces = pliant.dataset_from_arrays([one.image() for one in faces], [one.points() for one in faces])
+model = pliant.train(faces, preset="quick", size=40, experts="linear", progress=False)
 
 # %%
 # Cover the mouth of a face with a grey board, and fit both pictures.

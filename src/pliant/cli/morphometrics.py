@@ -204,11 +204,12 @@ def _print_variance(what: str, table: Anova) -> None:
     from rich.table import Table
 
     shown = Table(title=f"variance of {what}", title_justify="left")
-    shown.add_column("source")
-    for title in ("squares", "share", "df", "mean square", "F", "P", "P permuted"):
-        shown.add_column(title, justify="right")
+    shown.add_column("source", no_wrap=True)
+    # Mean squares are in anova.csv: a terminal has 80 columns.
+    for title in ("squares", "share", "df", "F", "P", "P permuted"):
+        shown.add_column(title, justify="right", no_wrap=True)
     for row in table.rows:
-        numbers = [f"{row.squares:.4g}", f"{row.share:.1%}", str(row.freedom), f"{row.mean_square:.4g}"]
+        numbers = [f"{row.squares:.3g}", f"{row.share:.1%}", str(row.freedom)]
         tests = ["" if value is None else f"{value:.3g}" for value in (row.ratio, row.chance, row.permuted)]
         shown.add_row(row.source, *numbers, *tests)
     console().print(shown)

@@ -36,10 +36,38 @@ _ROUNDING = 1e-24
 
 @dataclass(frozen=True)
 class AnovaRow:
-    """A source of variation.
+    """A source of variation in an analysis of variance.
 
-    `squares` and its `share` of all squares, `freedom`, `mean_square`, `ratio` (F), `chance` (from the F
-    distribution) and `permuted` (by permutation); None where nothing stands below that it could be compared with.
+    `ratio`, `chance` and `permuted` are None if there is no row below to compare with.
+
+    Attributes
+    ----------
+    source : str
+        The source, such as `"individual"` or `"error"`.
+    squares : float
+        The sum of squares.
+    share : float
+        Its share of all squares.
+    freedom : int
+        The degrees of freedom.
+    mean_square : float
+        The sum of squares over the degrees of freedom.
+    ratio : float or None
+        The F ratio.
+    chance : float or None
+        The probability of such a ratio by chance, from the F distribution.
+    permuted : float or None
+        The same probability by permutation.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> first = pliant.morphometrics.read_specimens("photographs/")
+    >>> study = pliant.morphometrics.measure(pliant.morphometrics.join_sets([first, first]), permutations=0)
+    >>> row = study.variance["size"].rows[0]
+    >>> row.source, row.freedom
+    ('individual', 11)
+
     """
 
     source: str
@@ -54,11 +82,30 @@ class AnovaRow:
 
 @dataclass(frozen=True)
 class Anova:
-    """An analysis of variance of `individuals` with `measurements` in all.
+    """An analysis of variance.
 
-    `repeatability` is the intraclass correlation of a single measurement: the share of the variance that a
-    second one would find again. With sides, each side of an individual counts as an object of its own. None if
-    nothing was measured twice.
+    Attributes
+    ----------
+    rows : tuple of AnovaRow
+        The sources of variation, from the individuals down to the error.
+    individuals : int
+        How many individuals there are.
+    measurements : int
+        How many measurements there are in all.
+    repeatability : float or None
+        The intraclass correlation of a single measurement: the share of the variance that a second one would find
+        again. With sides, each side of an individual counts as an object of its own. None if nothing was measured
+        twice.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> first = pliant.morphometrics.read_specimens("photographs/")
+    >>> study = pliant.morphometrics.measure(pliant.morphometrics.join_sets([first, first]), permutations=0)
+    >>> table = study.variance["size"]
+    >>> table.individuals, table.measurements, round(table.repeatability, 6), abs(round(table.measurement_error, 6))
+    (12, 24, 1.0, 0.0)
+
     """
 
     rows: tuple[AnovaRow, ...]
@@ -68,7 +115,7 @@ class Anova:
 
     @property
     def measurement_error(self) -> float | None:
-        """The share of the variance of a single measurement that is error."""
+        """The share of the variance of a single measurement that is error; None if nothing was measured twice."""
         return None if self.repeatability is None else 1 - self.repeatability
 
 
@@ -86,21 +133,21 @@ def procrustes_anova(
 
     Parameters
     ----------
-    coordinates
-        Procrustes coordinates `(n, v, 2)` of n measurements, superimposed together; or `(n,)`, such as centroid
+    coordinates : array, shape (n, v, 2) or (n,)
+        Procrustes coordinates of n measurements, superimposed together; or one number for each, such as centroid
         sizes.
-    individuals
-        Which individual each measurement is of, n names.
-    sides
-        Which side of it, n names, if sides are compared; give this or `observers`.
-    observers
-        Who measured it, or which session it was, n names, if each of them measured all individuals.
-    freedom
-        Degrees of freedom of a shape; 2v - 4 if not given, and 1 for sizes.
-    permutations
-        How many; 0 for none.
-    seed
-        Another seed permutes otherwise.
+    individuals : sequence of str, length n
+        The individual of each measurement.
+    sides : sequence of str, length n
+        The side of each measurement, if you compare sides. Give this or `observers`.
+    observers : sequence of str, length n
+        Who measured it, or in which session, if each of them measured all individuals.
+    freedom : int or None
+        The degrees of freedom of a shape; 2v - 4 by default, and 1 for sizes.
+    permutations : int
+        The number of permutations; 0 for none.
+    seed : int
+        Another seed draws other permutations.
 
     Returns
     -------
@@ -109,12 +156,13 @@ def procrustes_anova(
 
     Examples
     --------
-    >>> faces = np.array([face.points() for face in pliant.synthetic.faces(10)])
-    >>> twice = np.concatenate([faces, faces + np.random.default_rng(0).normal(0, 0.5, faces.shape)])
+    >>> import numpy as np, pliant
+    >>> faces = np.array([face.points() for face in pliant.load_dataset("photographs/")])
+    >>> twice = np.concatenate([faces, faces + np.random.default_rng(0).normal(0, 0.2, faces.shape)])
     >>> shapes = pliant.morphometrics.superimpose(twice)
-    >>> table = pliant.morphometrics.procrustes_anova(shapes.coordinates, [*range(10), *range(10)])
+    >>> table = pliant.morphometrics.procrustes_anova(shapes.coordinates, [*range(12), *range(12)])
     >>> [(row.source, row.freedom) for row in table.rows], table.repeatability > 0.9
-    ([('individual', 1188), ('error', 1320)], True)
+    ([('individual', 1452), ('error', 1584)], True)
 
     """
     given = np.asarray(coordinates, dtype=np.float64)

@@ -47,32 +47,33 @@ def read_specimens(
     unit: str = "",
     least_confidence: float | None = None,
 ) -> Specimens:
-    """Read the specimens of annotations or of fits.
+    """Read specimens from annotations or from fits.
 
     Parameters
     ----------
-    *sources
-        Annotation files or folders as `pliant.load_dataset` takes them, or tables of fits as `pliant.read_fits`
-        does. A TPS file needs no images here.
-    images
-        The folder of the images that annotation files name, if it is another.
-    format
-        That of landmark files, where their content is not to decide.
-    scale
-        The length of a pixel for images whose files do not say it: a number, or a CSV file with the columns
-        image and scale.
-    unit
-        What lengths are measured in, such as "mm"; DICOM files are known to mean millimetres.
-    least_confidence
-        Leave out fits below it. Without it they are kept.
+    *sources : str or Path
+        Annotation files or folders, as `pliant.load_dataset` takes them, or tables of fits, as `pliant.read_fits`
+        takes them. A TPS file needs no images here.
+    images : str, Path or None
+        The folder of the images that annotation files name; by default that of the file.
+    format : str
+        The format of landmark files; by default their content decides.
+    scale : float, Path, str or None
+        The length of a pixel, for images whose files do not say it: a number, or a CSV file with the columns image
+        and scale.
+    unit : str
+        The unit of lengths, such as `"mm"`. In DICOM files it is millimetres.
+    least_confidence : float or None
+        Leave out fits with less confidence; by default they are kept.
 
     Returns
     -------
     Specimens
-        With a sentence in `notes` for all that was left out.
+        The specimens. `notes` has a sentence for everything that was left out.
 
     Examples
     --------
+    >>> import pliant
     >>> specimens = pliant.morphometrics.read_specimens("photographs/", scale=0.02, unit="mm")
     >>> specimens.points.shape, specimens.length_unit
     ((12, 68, 2), 'mm')
@@ -97,22 +98,25 @@ def read_specimens(
 
 
 def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, unit: str = "") -> Specimens:
-    """The specimens of a data set, such as `pliant.load_dataset` loads.
+    """Make specimens of a data set, such as `pliant.load_dataset` returns.
 
     Parameters
     ----------
-    dataset
-        Samples without landmarks are left out.
-    scale, unit
-        As `read_specimens` has them.
+    dataset : Dataset
+        The samples. Samples without landmarks are left out.
+    scale : float, Path, str or None
+        The length of a pixel, as in `read_specimens`.
+    unit : str
+        The unit of lengths, such as `"mm"`.
 
     Returns
     -------
     Specimens
-        In the order of the data set.
+        The specimens in the order of the data set.
 
     Examples
     --------
+    >>> import pliant
     >>> len(pliant.morphometrics.specimens_of(pliant.load_dataset("photographs/")))
     12
 
@@ -180,7 +184,7 @@ def _of_dataset(dataset: Dataset) -> tuple[list[_One], list[str]]:
                 annotation.curves,
             )
         )
-    notes = [f"{counted(without)} left out: no landmarks."] if without else []
+    notes = [f"Left out: {counted(without)} without landmarks."] if without else []
     return found, notes
 
 
@@ -193,22 +197,20 @@ def _of_fits(source: Source, least: float | None) -> tuple[list[_One], list[str]
     notes = []
     if failed := int(np.sum(~fitted)):
         first = _name(str(table["image"][int(np.argmin(fitted))]))
-        notes.append(f"{counted(failed)} left out because the fit failed, such as {first}.")
+        notes.append(f"Left out: {counted(failed)} whose fit failed, such as {first}.")
     if np.any(doubtful):
         first = _name(str(table["image"][int(np.argmax(doubtful))]))
         said = (
             f"{counted(int(np.sum(doubtful)))} with a confidence below {LITTLE if least is None else least:g}"
         )
         notes.append(
-            f"{said} kept and flagged, such as {first}: least_confidence={LITTLE:g} leaves them out."
+            f"Flagged: {said}, such as {first}. least_confidence={LITTLE:g} leaves them out."
             if least is None
-            else f"{said} left out, such as {first}."
+            else f"Left out: {said}, such as {first}."
         )
     if least is not None:
         if np.isnan(confidence[fitted]).all():
-            notes.append(
-                "The fits have no confidence, so none was left out for low confidence: calibrate the model."
-            )
+            notes.append("The fits have no confidence, so none was left out: calibrate the model.")
         fitted &= ~doubtful
     names = tuple(table["landmark_names"].tolist())
     several = Counter(table["image"][fitted].tolist())
@@ -350,14 +352,13 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
     lacking = np.isnan(scales)
     if np.all(lacking):
         notes.append(
-            "No image has a scale, so centroid sizes are in pixels: give the length of a pixel with "
-            "scale=NUMBER."
+            "No image has a scale, so centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
         )
     elif np.any(lacking):
         first = specimens.names[int(np.argmax(lacking))]
         notes.append(
-            f"{counted(int(np.sum(lacking)))} of {len(specimens)} without a scale, such as {first}: all centroid "
-            "sizes are in pixels and cannot be compared between images of different magnification."
+            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes "
+            "are in pixels, which cannot be compared between images of different magnification."
         )
     elif not unit and kinds != {MILLIMETRES}:
         notes.append("The unit of the scale is unknown: give it with unit=mm or another.")

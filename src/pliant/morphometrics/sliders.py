@@ -45,22 +45,23 @@ def read_sliders(path: Path | str, landmarks: int, names: Sequence[str] = ()) ->
 
     Parameters
     ----------
-    path
+    path : Path or str
         A CSV file with the columns before, slide and after (what geomorph's `define.sliders` writes), or a TOML
         file with a `[[curve]]` for each curve. Both count landmarks from 1, as R and tpsDig do.
-    landmarks
-        How many landmarks there are, those that slide among them.
-    names
-        Of the landmarks, if the TOML file uses names.
+    landmarks : int
+        How many landmarks there are, including those that slide.
+    names : sequence of str
+        The names of the landmarks, if the TOML file uses names.
 
     Returns
     -------
-    array of int
-        `(s, 3)`: landmark before, the one that slides, landmark after, counted from 0.
+    ndarray of int, shape (s, 3)
+        The landmark before, the one that slides, and the one after, counted from 0.
 
     Examples
     --------
     >>> from pathlib import Path
+    >>> import pliant
     >>> _ = Path("wing.toml").write_text("[[curve]]\npoints = [1, '4-6', 2]")
     >>> pliant.morphometrics.read_sliders("wing.toml", landmarks=6)
     array([[0, 3, 4],
@@ -91,22 +92,23 @@ def write_sliders(path: Path | str, sliders: Sliders) -> None:
 
 
 def sliders_of_curves(landmarks: int, curves: Sequence[int]) -> Sliders:
-    """The sliders of a file with curves (TPS): all points of a curve but its two ends.
+    """Return the sliders of a TPS file with curves: all points of a curve except its two ends.
 
     Parameters
     ----------
-    landmarks
-        How many there are, points of curves included.
-    curves
-        Number of points of each curve; they are the last landmarks, one curve after the other.
+    landmarks : int
+        How many landmarks there are, including the points of curves.
+    curves : sequence of int
+        The number of points of each curve. They are the last landmarks, one curve after the other.
 
     Returns
     -------
-    array of int
-        `(s, 3)`, counted from 0.
+    ndarray of int, shape (s, 3)
+        The landmark before, the one that slides, and the one after, counted from 0.
 
     Examples
     --------
+    >>> import pliant
     >>> pliant.morphometrics.sliders_of_curves(landmarks=6, curves=[4])
     array([[2, 3, 4],
            [3, 4, 5]])

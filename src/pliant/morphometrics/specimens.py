@@ -22,31 +22,37 @@ class Specimens(Concise):
 
     Parameters
     ----------
-    names
-        Of the specimens, n different ones.
-    points
-        Landmarks `(n, v, 2)` in pixels, x to the right and y **upwards**, as TPS files have them; nan where one
-        is missing.
-    images
-        Names of the images, or empty.
-    landmark_names
+    names : tuple of str, length n
+        The names of the specimens, all different.
+    points : ndarray, shape (n, v, 2)
+        Landmarks in pixels, x to the right and y **upwards**, as in TPS files; nan where one is missing.
+    images : tuple of str
+        The names of the images, or empty.
+    landmark_names : tuple of str
         v names, or none.
-    scales
-        The length of a pixel `(n,)`; nan where it is unknown.
-    unit
-        That of `scales`, in words.
-    curves
-        Number of points of each curve; the last landmarks are theirs.
-    confidence
-        Of fits, `(n,)`; nan where there is none.
-    reflected
-        Which specimens are mirror images of what was annotated, `(n,)`.
-    individuals, sides, replicates
-        What the measurements are of, n names each, or none.
-    observed
-        Whether replicates are sets, each of which has every individual: those of one observer or session.
-    notes
+    scales : ndarray, shape (n,)
+        The length of a pixel; nan where it is unknown.
+    unit : str
+        The unit of `scales`, in words.
+    curves : tuple of int
+        The number of points of each curve, which are the last landmarks.
+    confidence : ndarray, shape (n,)
+        The confidence of fits; nan where there is none.
+    reflected : ndarray of bool, shape (n,)
+        Which specimens are mirror images of what was annotated.
+    individuals, sides, replicates : tuple of str
+        What each measurement is of, n names each, or none.
+    observed : bool
+        Whether each replicate is a set with every individual: that of one observer or session.
+    notes : tuple of str
         Sentences about what was left out, or is doubtful.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> wings = pliant.morphometrics.specimens_of(pliant.synthetic.wings(3, image_size=64), unit="mm")
+    >>> len(wings), wings.points.shape, wings.scaled, wings.length_unit, wings.lengths.shape
+    (3, (3, 14, 2), True, 'mm', (3, 14, 2))
 
     """
 
@@ -70,7 +76,7 @@ class Specimens(Concise):
 
     @property
     def scaled(self) -> bool:
-        """Whether the length of a pixel is known for all; else sizes are in pixels."""
+        """Whether the length of a pixel is known for all specimens. If not, sizes are in pixels."""
         return bool(np.isfinite(self.scales).all())
 
     @property
@@ -80,10 +86,32 @@ class Specimens(Concise):
 
     @property
     def length_unit(self) -> str:
+        """The unit of `lengths`: `unit`, or pixels if the length of a pixel is not known for all."""
         return self.unit if self.scaled else PIXELS
 
     def only(self, wanted: NDArray[np.bool_], note: str = "") -> Specimens:
-        """The specimens that are wanted `(n,)`, with a sentence about the others."""
+        """Return some of the specimens.
+
+        Parameters
+        ----------
+        wanted : array of bool, shape (n,)
+            Which specimens to keep.
+        note : str
+            A sentence about the others, added to `notes`.
+
+        Returns
+        -------
+        Specimens
+            The specimens that are kept.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> faces = pliant.morphometrics.read_specimens("photographs/")
+        >>> len(faces.only(np.arange(12) < 5))
+        5
+
+        """
         numbers = np.flatnonzero(wanted)
 
         def some(values: tuple[str, ...]) -> tuple[str, ...]:
@@ -105,23 +133,24 @@ class Specimens(Concise):
 
 
 def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens:
-    """The specimens that have all landmarks, with a sentence about the others.
+    """Return the specimens that have all landmarks, with a sentence in `notes` about the others.
 
     Parameters
     ----------
-    specimens
-        Some of them with nan where a landmark is missing.
-    fill
-        Fill missing landmarks in from the others of the same specimen, as `pliant train --missing complete` does,
+    specimens : Specimens
+        Specimens, with nan where a landmark is missing.
+    fill : bool
+        Fill in missing landmarks from the others of the same specimen, as `pliant train --missing complete` does,
         instead of leaving specimens out.
 
     Returns
     -------
     Specimens
-        Without a nan.
+        Specimens without nan.
 
     Examples
     --------
+    >>> import numpy as np, pliant
     >>> faces = pliant.morphometrics.read_specimens("photographs/")
     >>> faces.points[0, 3] = np.nan
     >>> len(pliant.morphometrics.complete_specimens(faces))
@@ -133,19 +162,42 @@ def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens
         return specimens
     count, first = int(np.sum(~whole)), specimens.names[int(np.argmin(whole))]
     if fill:
-        note = f"{counted(count)} lacked landmarks, which were filled in, such as {first}."
+        note = f"Filled in: missing landmarks of {counted(count)}, such as {first}."
         return replace(specimens, points=complete(specimens.points), notes=(*specimens.notes, note))
     if not np.any(whole):
-        raise ValueError(f"every specimen lacks landmarks, such as {first}: missing=complete fills them in.")
-    why = f"because landmarks are missing, such as {first}: missing=complete fills them in."
-    return specimens.only(whole, f"{counted(count)} left out {why}")
+        raise ValueError(
+            f"every specimen lacks landmarks, {first} among them: missing=complete fills them in."
+        )
+    note = (
+        f"Left out: {counted(count)} with missing landmarks, such as {first}. missing=complete fills them in."
+    )
+    return specimens.only(whole, note)
 
 
 def facing_alike(specimens: Specimens) -> Specimens:
-    """All specimens as most of them face: the others are turned into their mirror images, and a sentence says so.
+    """Turn all specimens the way that most of them face.
 
-    A left wing and a right wing are mirror images: no rotation brings one to the other. Objects that are
-    symmetric themselves stay as they are.
+    A left wing and a right wing are mirror images: no rotation brings one to the other. The minority is replaced
+    by its mirror images, with a sentence in `notes`. Objects that are symmetric themselves stay as they are.
+
+    Parameters
+    ----------
+    specimens : Specimens
+        The specimens.
+
+    Returns
+    -------
+    Specimens
+        Specimens that face the same way. `reflected` tells which were mirrored.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> wings = pliant.morphometrics.specimens_of(pliant.synthetic.wings(5, image_size=64))
+    >>> wings.points[0, :, 0] *= -1  # a mirror image
+    >>> pliant.morphometrics.facing_alike(wings).reflected.tolist()
+    [True, False, False, False, False]
+
     """
     mirrored = find_mirrored(specimens.points)
     if not np.any(mirrored):
@@ -155,10 +207,7 @@ def facing_alike(specimens: Specimens) -> Specimens:
     x = points[mirrored, :, 0]
     points[mirrored, :, 0] = np.nanmin(x, axis=1, keepdims=True) + np.nanmax(x, axis=1, keepdims=True) - x
     count, first = int(np.sum(mirrored)), specimens.names[int(np.argmax(mirrored))]
-    note = (
-        f"{counted(count)} {'faces' if count == 1 else 'face'} the other way, such as {first}: mirror images "
-        "are used."
-    )
+    note = f"Mirrored: {counted(count)} facing the other way, such as {first}."
     return replace(
         specimens, points=points, reflected=specimens.reflected ^ mirrored, notes=(*specimens.notes, note)
     )

@@ -27,7 +27,25 @@ FILES = (
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study(Concise):
-    """Specimens, their superimposition, and analyses of variance ("shape", "size") if something was repeated."""
+    """Specimens with their superimposition and analyses of variance. `measure` makes it.
+
+    Attributes
+    ----------
+    specimens : Specimens
+        The specimens.
+    shapes : Superimposition
+        Their superimposition.
+    variance : mapping of str to Anova
+        The analyses of `"shape"` and `"size"`; empty if nothing was measured twice.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> study = pliant.morphometrics.measure(pliant.morphometrics.read_specimens("photographs/"))
+    >>> study.shapes.coordinates.shape, dict(study.variance)
+    ((12, 68, 2), {})
+
+    """
 
     specimens: Specimens
     shapes: Superimposition
@@ -48,23 +66,33 @@ def measure(
 
     Parameters
     ----------
-    specimens
-        Without missing landmarks; see `complete_specimens`.
-    sliders, slide, scaling, projection
-        As `superimpose` has them.
-    permutations, seed
-        As `procrustes_anova` has them.
+    specimens : Specimens
+        Specimens without missing landmarks; see `complete_specimens`.
+    sliders : array of int, shape (s, 3), or None
+        Which landmarks slide between which neighbours, as in `superimpose`.
+    slide : {'bending-energy', 'distance'}
+        What sliding minimises, as in `superimpose`.
+    scaling : {'partial', 'full'}
+        How shapes are scaled, as in `superimpose`.
+    projection : bool
+        Project shapes on the tangent plane at the consensus.
+    permutations : int
+        The number of permutations in the analysis of variance; 0 for none.
+    seed : int
+        Another seed draws other permutations.
 
     Returns
     -------
     Study
-        `variance` is empty if each individual was measured once. Sets that `join_sets` joined are observers;
-        replicates that names tell are repetitions; sides are compared if there are any.
+        `variance` is empty if each individual was measured once. Sets joined by `join_sets` are observers;
+        replicates read from names are repetitions; sides are compared if there are any.
 
     Examples
     --------
+    >>> import pliant
     >>> first = pliant.morphometrics.read_specimens("photographs/")
-    >>> study = pliant.morphometrics.measure(pliant.morphometrics.join_sets([first, first]))
+    >>> both = pliant.morphometrics.join_sets([first, first])
+    >>> study = pliant.morphometrics.measure(both, permutations=0)
     >>> [row.source for row in study.variance["shape"].rows]
     ['individual', 'observer', 'error']
 
@@ -97,23 +125,26 @@ def write_study(
 
     Parameters
     ----------
-    folder
-        It is made if it is not there.
-    study
-        As `measure` gives it.
-    parquet
+    folder : Path or str
+        The folder; it is made if it does not exist.
+    study : Study
+        What `measure` returned.
+    parquet : bool
         Write the coordinates as Parquet too.
-    force
-        Replace files that are there already.
+    force : bool
+        Replace existing files.
 
     Returns
     -------
-    files, notes
-        coordinates.csv, consensus.csv, landmarks.tps, sliders.csv if landmarks slide, anova.csv if variance was
-        analysed; and sentences about names that geomorph may misread.
+    files : list of Path
+        coordinates.csv, consensus.csv and landmarks.tps; sliders.csv if landmarks slide, and anova.csv if variance
+        was analysed.
+    notes : tuple of str
+        Sentences about names that geomorph may misread.
 
     Examples
     --------
+    >>> import pliant
     >>> study = pliant.morphometrics.measure(pliant.morphometrics.read_specimens("photographs/"))
     >>> files, notes = pliant.morphometrics.write_study("shapes", study)
     >>> [file.name for file in files]

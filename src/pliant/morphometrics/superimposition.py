@@ -37,25 +37,31 @@ MOST_ROUNDS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Superimposition(Concise):
-    """Shapes of n specimens with v landmarks, superimposed.
+    """Superimposed shapes of n specimens with v landmarks.
 
     Parameters
     ----------
-    coordinates
-        Procrustes coordinates `(n, v, 2)`, without a unit.
-    consensus
-        The mean shape `(v, 2)`, centred, with a centroid size of 1.
-    centroid_sizes
-        `(n,)`, in the unit of the landmarks that were given, before anything slid.
-    distances
-        Procrustes distances `(n,)` of the specimens from the consensus: the angle rho between two shapes of
-        centroid size 1, in radians.
-    sliders
-        Which landmarks slid, `(s, 3)`; no rows if none did.
-    rounds
+    coordinates : ndarray, shape (n, v, 2)
+        Procrustes coordinates, without a unit.
+    consensus : ndarray, shape (v, 2)
+        The mean shape, centred, with a centroid size of 1.
+    centroid_sizes : ndarray, shape (n,)
+        Centroid sizes in the unit of the given landmarks, before anything slid.
+    distances : ndarray, shape (n,)
+        Procrustes distances of the specimens from the consensus: the angle rho between two shapes of centroid size
+        1, in radians.
+    sliders : ndarray of int, shape (s, 3)
+        Which landmarks slid; no rows if none did.
+    rounds : int
         How often they slid.
-    freedom
-        Degrees of freedom of a shape: 2v - 4, less one for each landmark that slides.
+
+    Examples
+    --------
+    >>> import numpy as np, pliant
+    >>> faces = np.array([face.points() for face in pliant.load_dataset("photographs/")])
+    >>> done = pliant.morphometrics.superimpose(faces)
+    >>> done.distances.shape, done.freedom
+    ((12,), 132)
 
     """
 
@@ -68,6 +74,7 @@ class Superimposition(Concise):
 
     @property
     def freedom(self) -> int:
+        """The degrees of freedom of a shape: 2v - 4, less one for each landmark that slides."""
         return 2 * len(self.consensus) - 4 - len(self.sliders)
 
 
@@ -84,19 +91,19 @@ def superimpose(
 
     Parameters
     ----------
-    shapes
-        Landmarks `(n, v, 2)` of n specimens, without gaps.
-    sliders
-        Which landmarks slide between which neighbours, `(s, 3)`, as `read_sliders` gives them.
-    slide
-        What sliding minimises: "bending-energy" of the thin-plate spline from the consensus, or Procrustes
-        "distance" from it.
-    scaling
-        "partial" leaves all shapes at a centroid size of 1, "full" brings them nearest to the consensus.
-    projection
-        Whether to project shapes on the tangent plane at the consensus.
-    rounds
-        How often landmarks slide at most; after each round, shapes are superimposed again.
+    shapes : array, shape (n, v, 2)
+        The landmarks of n specimens, without gaps.
+    sliders : array of int, shape (s, 3), or None
+        Which landmarks slide between which neighbours, as `read_sliders` returns them.
+    slide : {'bending-energy', 'distance'}
+        What sliding minimises: the bending energy of the thin-plate spline from the consensus, or the Procrustes
+        distance from it.
+    scaling : {'partial', 'full'}
+        `'partial'` leaves all shapes at a centroid size of 1; `'full'` brings them nearest to the consensus.
+    projection : bool
+        Project shapes on the tangent plane at the consensus.
+    rounds : int
+        How often landmarks slide at most. After each round, shapes are superimposed again.
 
     Returns
     -------
@@ -105,10 +112,11 @@ def superimpose(
 
     Examples
     --------
-    >>> faces = np.array([face.points() for face in pliant.synthetic.faces(10)])
+    >>> import numpy as np, pliant
+    >>> faces = np.array([face.points() for face in pliant.load_dataset("photographs/")])
     >>> done = pliant.morphometrics.superimpose(faces)
     >>> done.coordinates.shape, done.consensus.shape, done.centroid_sizes.shape
-    ((10, 68, 2), (68, 2), (10,))
+    ((12, 68, 2), (68, 2), (12,))
 
     """
     given: Float64 = np.asarray(shapes, dtype=np.float64)
@@ -137,12 +145,24 @@ def superimpose(
 
 
 def centroid_size(shapes: Floats) -> Float64:
-    """Centroid sizes `(...)` of shapes `(..., v, 2)`: roots of summed squared distances from the centre.
+    """Return the centroid sizes of shapes: the square root of the summed squared distances from the centre.
+
+    Parameters
+    ----------
+    shapes : array, shape (..., v, 2)
+        The shapes.
+
+    Returns
+    -------
+    ndarray, shape (...)
+        The sizes, in the unit of the shapes.
 
     Examples
     --------
-    >>> float(pliant.morphometrics.centroid_size(np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])))
-    2.8284271247461903
+    >>> import numpy as np, pliant
+    >>> square = np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])
+    >>> bool(np.isclose(pliant.morphometrics.centroid_size(square), np.sqrt(8)))
+    True
 
     """
     centred = shapes - np.mean(shapes, axis=-2, keepdims=True)

@@ -24,27 +24,28 @@ _KEYS = ("LM", "SCALE", "IMAGE", "ID", "CURVES", "POINTS", "COMMENT", "CHAIN", "
 def write_coordinates(path: Path | str, specimens: Specimens, shapes: Superimposition) -> None:
     """Write Procrustes coordinates and centroid sizes, a row for each specimen.
 
+    The columns X1, Y1, X2, Y2 and so on are what geomorph's `arrayspecs` takes. Before them are specimen, image,
+    individual, side and replicate if they are known, centroid_size and its unit, scale, the Procrustes distance
+    from the consensus, whether the specimen was reflected, and for fits the confidence and a flag.
+
     Parameters
     ----------
-    path
+    path : Path or str
         A file that ends in .csv or .parquet.
-    specimens
-        As they were superimposed.
-    shapes
+    specimens : Specimens
+        The specimens that were superimposed.
+    shapes : Superimposition
         Their superimposition.
-
-    Returns
-    -------
-    None
-        Columns X1, Y1, X2, Y2 and so on are what geomorph's `arrayspecs` takes. Before them are specimen, image,
-        individual, side and replicate where they are known, centroid_size and its unit, scale, the Procrustes
-        distance from the consensus, whether the specimen was reflected, and of fits the confidence and a flag.
 
     Examples
     --------
+    >>> from pathlib import Path
+    >>> import pliant
     >>> specimens = pliant.morphometrics.read_specimens("photographs/")
     >>> shapes = pliant.morphometrics.superimpose(specimens.lengths)
     >>> pliant.morphometrics.write_coordinates("coordinates.csv", specimens, shapes)
+    >>> len(Path("coordinates.csv").read_text().splitlines())
+    13
 
     """
     columns = _columns(specimens, shapes)
@@ -111,19 +112,20 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
 
     Parameters
     ----------
-    path
+    path : Path or str
         The file to write.
-    specimens
-        Points of curves are written as landmarks, so that their numbers are those of the sliders.
+    specimens : Specimens
+        The specimens. Points of curves are written as landmarks, so that their numbers are those of the sliders.
 
     Returns
     -------
     tuple of str
-        Sentences about names that geomorph takes for something else, and landmarks outside of images; none
-        usually.
+        Sentences about names that geomorph takes for something else, and landmarks outside of images; usually
+        none.
 
     Examples
     --------
+    >>> import pliant
     >>> pliant.morphometrics.write_tps("landmarks.tps", pliant.morphometrics.read_specimens("photographs/"))
     ()
 
@@ -152,8 +154,8 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
     )
     if moved:
         notes.append(
-            f"{counted(len(moved))} with landmarks outside the image, such as {moved[0]}: moved in "
-            f"{Path(path).name}, because TPS files cannot hold negative numbers."
+            f"Moved in {Path(path).name}, which has no negative numbers: {counted(len(moved))} with landmarks "
+            f"outside the image, such as {moved[0]}."
         )
     return tuple(notes)
 

@@ -14,22 +14,25 @@ _FINER = 4
 def chest(
     index: int, seed: int = 0, image_size: int = 256
 ) -> tuple[NDArray[np.uint16], NDArray[np.float64], float]:
-    """One annotated chest radiograph, drawn at random.
+    """Draw one annotated chest radiograph at random.
 
     Parameters
     ----------
-    index
+    index : int
         Which chest.
-    seed
+    seed : int
         Another seed gives other chests. The same index and seed give the same chest at every `image_size`.
-    image_size
+    image_size : int
         Width and height, in pixels.
 
     Returns
     -------
-    image, points, spacing
-        Grey `(image_size, image_size)`, 12 bits in 16; `(28, 2)`: x and y, 0-based, with pixel centres at integers,
-        in the order of `CHEST_LANDMARKS`; and the length of a pixel in millimetres.
+    image : ndarray of uint16, shape (image_size, image_size)
+        The grey picture, 12 bits in 16.
+    points : ndarray, shape (28, 2)
+        The landmarks as x and y, 0-based with pixel centres at integers, in the order of `CHEST_LANDMARKS`.
+    spacing : float
+        The length of a pixel in millimetres.
 
     Examples
     --------

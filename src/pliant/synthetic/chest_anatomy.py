@@ -45,9 +45,13 @@ CHEST_LANDMARKS = (
 """The names of the landmarks, in their order: right and left are the patient's, who looks at you."""
 
 RIGHT_LUNG = (0, 1, 2, 3, 4, 5, 6, 21, 20, 19, 18, 7, 8)
+"""The numbers of the landmarks around the right lung, in turn. Where it touches the heart, they share them."""
+
 LEFT_LUNG = (9, 10, 11, 12, 13, 14, 15, 23, 24, 25, 26, 27, 16, 17)
+"""The numbers of the landmarks around the left lung, in turn. Where it touches the heart, they share them."""
+
 HEART = (18, 19, 20, 21, 22, 23, 24, 25, 26, 27)
-"""Landmarks around each organ, in turn. Where a lung touches the heart, they share them."""
+"""The numbers of the landmarks around the heart, in turn."""
 
 _RIGHT = np.array(
     [(-56, -136), (-97, -108), (-121, -52), (-134, 36), (-132, 98), (-102, 78), (-66, 66), (-34, -22), (-27, -88)]

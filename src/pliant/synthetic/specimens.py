@@ -39,16 +39,16 @@ _CHESTS = _Kind("chest", "chests", CHEST_LANDMARKS, chest, chest_shape, lambda s
 
 
 def wings(count: int, seed: int = 0, image_size: int = 320) -> Dataset:
-    """Annotated wings of flies as a data set; each is drawn whenever it is asked for.
+    """Make a data set of annotated wings of flies. Each wing is drawn when you ask for it.
 
     Parameters
     ----------
-    count
-        How many.
-    seed
+    count : int
+        How many wings.
+    seed : int
         Another seed gives other wings.
-    image_size
-        Width of the images, in pixels; they are three quarters as high.
+    image_size : int
+        The width of the images in pixels; they are three quarters as high.
 
     Returns
     -------
@@ -61,23 +61,23 @@ def wings(count: int, seed: int = 0, image_size: int = 320) -> Dataset:
     >>> wings = pliant.synthetic.wings(12, seed=1, image_size=160)
     >>> wings
     Dataset(12 samples, synthetic wings, seed 1)
-    >>> wings[0].image().shape, wings[0].points().shape, round(wings[0].spacing(), 4)
-    ((120, 160, 3), (14, 2), 0.0219)
+    >>> wings[0].image().shape, wings[0].points().shape, wings[0].spacing() > 0
+    ((120, 160, 3), (14, 2), True)
 
     """
     return _dataset(_WINGS, count, seed, image_size)
 
 
 def chests(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
-    """Annotated chest radiographs of 12 bits as a data set; each is drawn whenever it is asked for.
+    """Make a data set of annotated chest radiographs of 12 bits. Each chest is drawn when you ask for it.
 
     Parameters
     ----------
-    count
-        How many.
-    seed
+    count : int
+        How many chests.
+    seed : int
         Another seed gives other chests.
-    image_size
+    image_size : int
         Width and height of the images, in pixels.
 
     Returns
@@ -109,12 +109,23 @@ def write_wings(
 
     Parameters
     ----------
-    folder
-        It is made if it is not there; wings of an earlier call are replaced.
-    count, seed, image_size
-        As in `wings`.
-    advance
-        It is called after each wing.
+    folder : Path or str
+        The folder; it is made if it does not exist. Wings of an earlier call are replaced.
+    count : int
+        How many wings.
+    seed : int
+        Another seed gives other wings.
+    image_size : int
+        The width of the images in pixels; they are three quarters as high.
+    advance : callable
+        Called after each wing, for a progress bar.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.synthetic.write_wings("wings", 2, image_size=64)
+    >>> len(pliant.load_dataset("wings"))
+    2
 
     """
     _write(_WINGS, Path(folder), count, seed, image_size, advance)
@@ -131,12 +142,23 @@ def write_chests(
 
     Parameters
     ----------
-    folder
-        It is made if it is not there; chests of an earlier call are replaced.
-    count, seed, image_size
-        As in `chests`.
-    advance
-        It is called after each chest.
+    folder : Path or str
+        The folder; it is made if it does not exist. Chests of an earlier call are replaced.
+    count : int
+        How many chests.
+    seed : int
+        Another seed gives other chests.
+    image_size : int
+        Width and height of the images, in pixels.
+    advance : callable
+        Called after each chest, for a progress bar.
+
+    Examples
+    --------
+    >>> import pliant
+    >>> pliant.synthetic.write_chests("chests", 2, image_size=64)
+    >>> len(pliant.load_dataset("chests"))
+    2
 
     """
     _write(_CHESTS, Path(folder), count, seed, image_size, advance)

@@ -16,22 +16,25 @@ _BAR = 0.5
 def wing(
     index: int, seed: int = 0, image_size: int = 320
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64], float]:
-    """One annotated wing of a fly under a microscope, drawn at random.
+    """Draw one annotated wing of a fly under a microscope at random.
 
     Parameters
     ----------
-    index
+    index : int
         Which wing.
-    seed
+    seed : int
         Another seed gives other wings. The same index and seed give the same wing at every `image_size`.
-    image_size
-        Width in pixels; the height is three quarters of it.
+    image_size : int
+        The width in pixels; the height is three quarters of it.
 
     Returns
     -------
-    image, points, spacing
-        RGB `(3 * image_size // 4, image_size, 3)`, 8-bit; `(14, 2)`: x and y, 0-based, with pixel centres at
-        integers, in the order of `WING_LANDMARKS`; and the length of a pixel in millimetres.
+    image : ndarray of uint8, shape (3 * image_size // 4, image_size, 3)
+        The picture in RGB.
+    points : ndarray, shape (14, 2)
+        The landmarks as x and y, 0-based with pixel centres at integers, in the order of `WING_LANDMARKS`.
+    spacing : float
+        The length of a pixel in millimetres.
 
     Examples
     --------
