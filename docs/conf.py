@@ -58,13 +58,14 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "remove_config_comments": True,
     "write_computation_times": False,
+    "min_reported_time": 3600,  # how long an example took says more about the machine than about the example
     "thumbnail_size": (400, 280),
 }
 
 html_theme = "furo"
 html_title = "pliant"
 html_static_path = ["site"]
-html_css_files = ["style.css"]
+html_css_files = ["style.css", "gallery.css"]
 html_copy_source = False
 html_show_sphinx = False
 # Pages load nothing from elsewhere: formulas are MathML, which browsers draw themselves.

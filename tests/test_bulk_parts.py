@@ -372,7 +372,7 @@ class TestTwice:
     def test_the_second_begins_while_the_first_waits_for_its_cluster(self, prepared):
         begun = look_for_parts(prepared.task)
         run_in_parts(prepared, 1)
-        with pytest.raises(ValueError, match="a run that has finished"):
+        with pytest.raises(ValueError, match="a finished run"):
             run_in_parts(prepared, 1, begun=begun)
 
     @pytest.mark.parametrize(

@@ -156,7 +156,8 @@ def test_mirrored_and_completed(folder, command, tmp_path):
     (incomplete / "face-0000.pts").write_text("\n".join([*lines[:10], "nan nan", *lines[11:]]))
     said = command("train", folder, incomplete, "-o", file, *SMALL, code=1)
     assert (
-        "face-0000.jpg: landmarks 7 are missing; train with --missing complete to fill them in." in said.err
+        "face-0000.jpg: landmark 7 is missing (counted from 0); train with --missing complete to fill"
+        in said.err
     )
     options = ("--pairs", tmp_path / "pairs.txt", "--missing", "complete", "--no-confidence")
     command("train", folder, incomplete, "-o", file, *SMALL, *options)

@@ -169,11 +169,11 @@ class TestValidation:
     @pytest.mark.parametrize(
         ("sample", "sentence"),
         [
-            (bad("x", np.where(np.arange(5)[:, None] == 3, np.nan, POINTS)), "landmarks 3 are missing"),
-            (bad("x", np.where(np.arange(5)[:, None] == 3, -np.inf, POINTS)), "landmarks 3 are not finite"),
+            (bad("x", np.where(np.arange(5)[:, None] == 3, np.nan, POINTS)), "landmark 3 is missing"),
+            (bad("x", np.where(np.arange(5)[:, None] == 3, -np.inf, POINTS)), "landmark 3 is not finite"),
             (bad("x", POINTS[:4]), "has 4 landmarks, but most have 5"),
             (bad("x", POINTS + [100, 0]), "landmarks 0-4 lie far outside the image of 70 x 70"),
-            (bad("x", np.where(np.arange(5)[:, None] == 2, 500.0, POINTS)), "landmarks 2 lie far outside"),
+            (bad("x", np.where(np.arange(5)[:, None] == 2, 500.0, POINTS)), "landmark 2 lies far outside"),
             (bad("x", np.full((5, 2), 20.0)), "collapsed"),
             (bad("x", np.arange(5)[:, None] * [10.0, 10]), "collapsed onto one line"),
             (bad("x", POINTS, np.zeros((70, 70, 2), np.uint8)), "an image must have the shape"),

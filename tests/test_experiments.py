@@ -17,6 +17,7 @@ from pliant.experiments import (
     algorithms,
     alpha,
     composition,
+    defaults,
     experts,
     newton,
     objects,
@@ -34,7 +35,7 @@ from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial, trial_fr
 from pliant.experts import linear_training
 from pliant.fitting.algorithm import catalogue
 from pliant.progress import Progress
-from pliant.settings import DEFAULT_ALGORITHM, Stopping
+from pliant.settings import DEFAULT_ALGORITHM, Stopping, Training, presets
 
 SMALL = {"size": 40.0, "shape_modes": (2, 5), "iterations": (3, 2), "starts": 2}
 SETS = {"train": ("a",), "test": ("b", "c")}
@@ -176,6 +177,22 @@ class TestPlans:
     def test_an_expert_of_too_few_images_is_a_sentence(self):
         with pytest.raises(ValueError, match="counts=5: an expert needs at least 8 training images"):
             experts.plan(experts.Settings(**SETS, counts=(10, 5)))
+
+    def test_defaults_stand_beside_the_papers_settings_on_test_sets_and_folds(self):
+        trials = defaults.plan(defaults.Settings(**SETS, objects=("d",), folds=2))
+        assert len(trials) == (2 + 2) * 3 * 3
+        ours = [trial for trial in trials if trial.label.endswith(": defaults")]
+        assert len(ours) * 3 == len(trials)
+        assert all(presets.searches(trial.training) for trial in ours)
+        assert {trial.fitting.algorithm for trial in ours} == {DEFAULT_ALGORITHM}
+        assert {trial.training for trial in trials if trial not in ours} == {PAPER}
+        assert {(trial.test, trial.sets.folds, trial.points) for trial in trials} == {
+            (("b",), 0, "all"),
+            (("c",), 0, "all"),
+            (("d",), 2, "all"),
+        }
+        # Folds of an object are counted together.
+        assert len({trial.label for trial in trials}) == 3 * 3 * 3
 
     @pytest.mark.parametrize("name", EXPERIMENTS)
     def test_quick_is_smaller(self, name):
@@ -472,6 +489,32 @@ class TestRuns:
                 progress=False,
             )
         assert not plan_of(tmp_path / "o", "algorithms").exists()
+
+
+class TestDefaults:
+    def test_models_of_the_defaults_are_trained_as_train_does(self, face_folders, tmp_path, monkeypatch):
+        asked = []
+        soon = Training(size=40.0, shape_modes=(2, 5), confidence=False)
+
+        def train_soon(samples, training, **rest):
+            asked.append(training)
+            return train(samples, soon if training == defaults.DEFAULT else training, **rest)
+
+        train = running.train
+        monkeypatch.setattr(running, "train", train_soon)
+        given = {"noises": (0.05,), "starts": 1, "algorithms": ("po-asy-gn",)}
+        settings = small(defaults.Settings, face_folders, **given)
+        conduct(tmp_path, {"defaults": settings}, progress=False)
+        assert defaults.DEFAULT in asked
+        assert draw(tmp_path).unfinished == []
+        lines = (tmp_path / "defaults.csv").read_text().splitlines()
+        assert [line.split(",")[2] for line in lines[1:]] == ["start", "\"paper's settings", "defaults"]
+
+    def test_objects_need_no_test_folder(self, face_folders):
+        given = {"train": [str(face_folders / "train")], "objects": [str(face_folders / "test")]}
+        assert settings_for("defaults", {}, given, quick=False).test == ()
+        with pytest.raises(ValueError, match="at least one folder to test on"):
+            settings_for("defaults", {}, {"train": given["train"]}, quick=False)
 
 
 class TestExperts:

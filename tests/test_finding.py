@@ -259,7 +259,7 @@ class TestFindStarts:
         ("arguments", "sentence"),
         [
             ({"start": "somewhere"}, "start=somewhere: it must be auto, detector"),
-            ({"start": "detector"}, "trained with the detector knows: say where it is"),
+            ({"start": "detector"}, "trained with the detector knows: give its file"),
             ({"start": "detector", "detector": "haar-face"}, "has not learned .* boxes of haar-face"),
             ({"start": "placement", "tries": 0}, "tries=0: it must be a whole number of at least 1"),
             ({"start": "landmarks"}, "give them as starts"),

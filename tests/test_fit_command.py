@@ -192,6 +192,7 @@ def test_alike_names_from_landmarks(fit, folder, tmp_path):
         (("{images}", "--device", "abacus"), "--device abacus: it must be cpu or reference"),
         (("{images}", "--landmarks", "points"), "there is no format 'points'"),
         (("{images}", "--annotations", "fits.pts"), "a .pts file holds the landmarks of one image"),
+        (("{images}", "--annotations", "no/fits.json"), "no/fits.json: the folder no does not exist"),
         (("{images}", "{images}/../twin/face-0000.png", "--draw"), "face-0000: fit them separately"),
     ],
 )
@@ -287,6 +288,12 @@ def test_a_name_that_is_not_utf8(fit, folder, tmp_path):
     for file in (output / "fits.parquet", output / "fits.csv", tmp_path / "all.csv"):
         samples = pliant.load_dataset(file)
         assert samples[0].image().shape[:2] == (96, 96)
+
+
+def test_annotations_may_go_to_the_folder_that_the_run_makes(fit, folder, tmp_path):
+    output = tmp_path / "out"
+    fit(folder / "face-0000.jpg", "-o", output, "--annotations", output / "all.json")
+    assert len(pliant.read_annotations(output / "all.json")) == len(pliant.read_fits(output)["image"])
 
 
 def test_json_and_dry_run(fit, folder, tmp_path):

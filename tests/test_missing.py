@@ -98,7 +98,7 @@ class TestTraining:
     def test_refused_unless_asked_for(self, incomplete):
         with pytest.raises(InvalidDataset) as caught:
             train(incomplete, confidence=False)
-        assert "sample 0: landmarks 3-4, 60 are missing; train with missing=complete" in str(caught.value)
+        assert "sample 0: landmarks 3-4, 60 are missing (counted from 0); train" in str(caught.value)
         assert len(caught.value.problems) == 2
 
     def test_completed_if_asked_for(self, incomplete, dataset, model):

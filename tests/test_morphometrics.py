@@ -94,8 +94,8 @@ class TestSuperimposition:
         ("change", "sentence"),
         [
             ({"shapes": np.ones((4, 8))}, "must be"),
-            ({"shapes": np.ones((1, 8, 2))}, "two or more"),
-            ({"shapes": np.zeros((2, 8, 2))}, "specimen 0 has all its landmarks at one place"),
+            ({"shapes": np.ones((1, 8, 2))}, "at least two"),
+            ({"shapes": np.zeros((2, 8, 2))}, "specimen 0 has all its landmarks in one place"),
             ({"slide": "energy"}, "slide=energy"),
             ({"scaling": "half"}, "scaling=half"),
             ({"rounds": 0}, "rounds=0"),
@@ -230,10 +230,10 @@ class TestSliders:
     @pytest.mark.parametrize(
         ("text", "sentence"),
         [
-            ("1,2,3\n", "first line must name the columns"),
-            ("", "first line must name the columns"),
-            ("before,slide,after\n1,two,3\n", "row 2: expected three numbers"),
-            ("before,slide,after\n1,2\n", "row 2: expected three numbers"),
+            ("1,2,3\n", "first line must have the columns"),
+            ("", "first line must have the columns"),
+            ("before,slide,after\n1,two,3\n", "row 2: expected three landmark numbers"),
+            ("before,slide,after\n1,2\n", "row 2: expected three landmark numbers"),
             ("before,slide,after\n1,2,30\n", "no landmark 30"),
         ],
     )
@@ -248,7 +248,7 @@ class TestSliders:
             checked_sliders(around, 8)
 
     def test_a_file_that_is_not_there(self, tmp_path):
-        with pytest.raises(ValueError, match="no such file of sliders"):
+        with pytest.raises(ValueError, match="no such sliders file"):
             read_sliders(tmp_path / "none.csv", 8)
 
 
@@ -375,8 +375,8 @@ class TestAnova:
         ("change", "sentence"),
         [
             ({"individuals": ["a"] * 19}, "19 names for 20"),
-            ({"individuals": ["a"] * 20}, "two individuals or more"),
-            ({"sides": SIDES, "observers": REPEATS}, "cannot both be given"),
+            ({"individuals": ["a"] * 20}, "at least two individuals"),
+            ({"sides": SIDES, "observers": REPEATS}, "give either sides or observers"),
         ],
     )
     def test_what_cannot_be_analysed(self, change, sentence):

@@ -16,6 +16,7 @@ import pliant
 from pliant.data.annotation import Annotation
 from pliant.data.formats import read_annotations, write_annotations
 from pliant.morphometrics import (
+    Specimens,
     complete_specimens,
     facing_alike,
     join_sets,
@@ -112,7 +113,7 @@ class TestReading:
         assert_allclose(specimens_of(pliant.load_dataset(tmp_path / "wings.csv")).points, theirs.points)
         assert theirs.length_unit == "px"
         assert theirs.notes == (
-            "No image has a scale, so that centroid sizes are in pixels: scale=NUMBER says how long a pixel is.",
+            "No image has a scale, so centroid sizes are in pixels: scale=NUMBER says how long a pixel is.",
         )
 
     def test_scales_that_files_lack(self, tmp_path):
@@ -120,7 +121,7 @@ class TestReading:
         file.write_text(tps_text(shapes_of(3), "") + tps_text(shapes_of(1, seed=1)).replace("wing0", "x"))
         some = read_specimens(file, unit="mm")
         assert (some.scaled, some.length_unit) == (False, "px")
-        assert "3 specimens of 4 without a scale, such as wing0" in some.notes[0]
+        assert "No scale: 3 specimens of 4, such as wing0" in some.notes[0]
         assert_allclose(read_specimens(file, scale=0.1, unit="mm").scales, [0.1, 0.1, 0.1, 0.05])
         (tmp_path / "scales.csv").write_text("image,scale\nwing0.jpg,0.2\nwing1,0.3\nwing2.jpg,0.4\n")
         assert_allclose(read_specimens(file, scale=tmp_path / "scales.csv").scales, [0.2, 0.3, 0.4, 0.05])
@@ -136,7 +137,7 @@ class TestReading:
         (tmp_path / "scales.csv").write_text(text)
         with pytest.raises(ValueError, match=sentence):
             read_specimens(wings, scale=tmp_path / "scales.csv")
-        with pytest.raises(ValueError, match="neither a number nor a CSV"):
+        with pytest.raises(ValueError, match="neither a number nor a readable CSV"):
             read_specimens(wings, scale="none.csv")
         with pytest.raises(ValueError, match="scale=-1"):
             read_specimens(wings, scale=-1)
@@ -165,7 +166,7 @@ class TestReading:
 
     def test_unequal_landmarks(self, tmp_path, wings):
         wings.write_text(wings.read_text() + "LM=3\n1 2\n3 4\n5 6\nIMAGE=odd.jpg\n")
-        with pytest.raises(ValueError, match="odd.jpg: has 3 landmarks, where most have 8"):
+        with pytest.raises(ValueError, match="odd.jpg: has 3 landmarks, but most have 8"):
             read_specimens(wings)
 
     def test_missing_landmarks(self, wings):
@@ -174,10 +175,10 @@ class TestReading:
         left = complete_specimens(found)
         assert len(left) == 5
         assert left.names[0] == "wing1"
-        assert "1 specimen left out because landmarks are missing, such as wing0" in left.notes[-1]
+        assert "Left out: 1 specimen with missing landmarks, such as wing0" in left.notes[-1]
         filled = complete_specimens(found, fill=True)
         assert_allclose(filled.points[0, 0], shapes_of()[0, 0], atol=6)
-        assert "filled in" in filled.notes[-1]
+        assert "Filled in" in filled.notes[-1]
 
     def test_mirror_images(self, wings):
         found = read_specimens(wings)
@@ -185,7 +186,7 @@ class TestReading:
         turned[1, :, 0] = 200 - turned[1, :, 0]
         alike = facing_alike(replace(found, points=turned))
         assert alike.reflected.tolist() == [False, True, False, False, False, False]
-        assert "1 specimen faces the other way, such as wing1" in alike.notes[-1]
+        assert "Mirrored: 1 specimen facing the other way, such as wing1" in alike.notes[-1]
         assert_allclose(superimpose(alike.points).distances, superimpose(found.points).distances, atol=1e-10)
         assert facing_alike(found) is found
 
@@ -219,16 +220,15 @@ class TestFits:
         assert_allclose(found.points, shapes_of()[[0, 1, 2, 3, 5]])
         assert found.landmark_names[0] == "l0"
         assert found.notes == (
-            "1 specimen left out because the fit failed, such as wing4.",
-            "1 specimen with a confidence below 0.5 kept and flagged, such as wing2: least_confidence=0.5 leaves "
-            "them out.",
+            "Left out: 1 specimen whose fit failed, such as wing4.",
+            "Flagged: 1 specimen with a confidence below 0.5, such as wing2. least_confidence=0.5 leaves them out.",
         )
         assert_allclose(read_specimens(fits / "fits.parquet").points, found.points)
 
     def test_doubtful_fits_are_left_out_if_asked(self, fits, tmp_path):
         found = read_specimens(fits, least_confidence=0.5)
         assert found.names == ("wing0", "wing1", "wing3", "wing5")
-        assert "1 specimen with a confidence below 0.5 left out, such as wing2." in found.notes
+        assert "Left out: 1 specimen with a confidence below 0.5, such as wing2." in found.notes
 
     def test_the_command_flags_them(self, fits, tmp_path, command):
         said = command("morphometrics", fits, "-o", tmp_path / "out", "--scale", 0.05, "--unit", "mm")
@@ -245,7 +245,7 @@ class TestReplicates:
         assert both.individuals == ("wing0", "wing1", "wing2", "wing3", "wing4") * 2
         assert both.replicates == ("1",) * 5 + ("2",) * 5
         assert_allclose(both.points[6], shapes_of(seed=1)[::-1][1], atol=1e-6)
-        assert "2 specimens left out, because they are not in all sets" in both.notes[-1]
+        assert "Left out: 2 specimens that are not in all sets" in both.notes[-1]
         with pytest.raises(ValueError, match="no specimen in common"):
             join_sets([both.only(np.arange(10) < 2), replace(read_specimens(wings), names=tuple("abcdef"))])
 
@@ -264,14 +264,33 @@ class TestReplicates:
         assert told.individuals == ("f_l_y0",) * 4 + ("f_l_y1",) * 2
         assert told.sides == ("L", "L", "R", "R", "L", "L")
         assert told.replicates == ("0", "1") * 3
+        assert name_parts(found, "f_{}_{individual}_{side}_{}").individuals[0] == "y0"
+
+    def test_left_and_right_sides(self):
+        """Right sides are seen in a mirror: reflected, they differ no more from left ones than by noise."""
+        rng = np.random.default_rng(3)
+        own = shapes_of(10)
+        points = np.concatenate([own + rng.normal(0, 0.3, own.shape) for _ in range(4)])
+        points[20:, :, 0] = 300 - points[20:, :, 0]
+        names = tuple(f"fly{k % 10}_{'LR'[k // 20]}_{k // 10 % 2}" for k in range(40))
+        many = np.full(40, np.nan)
+        plain = Specimens(names, points, names, (), many, "", (), many, np.zeros(40, dtype=bool))
+        told = facing_alike(name_parts(plain, "{individual}_{side}_{replicate}"))
+        assert np.sum(told.reflected) == 20
+        table = measure(told, permutations=199).variance["shape"]
+        assert [row.freedom for row in table.rows] == [108, 12, 108, 240]
+        assert table.rows[0].permuted == pytest.approx(0.005)
+        assert table.rows[1].permuted > 0.05
+        assert table.rows[2].ratio < 2
+        assert table.repeatability > 0.9
 
     @pytest.mark.parametrize(
         ("pattern", "sentence"),
         [
-            ("{individual}-{replicate}", "wing0: the pattern"),
-            ("{side}", "a pattern has {individual} once"),
-            ("{individual}{who}", "a pattern has {individual} once"),
-            ("w{individual}ng{side}", "there must be two sides, and there are 6"),
+            ("{individual}-{replicate}", "wing0: names=.* does not match this specimen. A pattern describes"),
+            ("{side}", "a pattern needs {individual} once"),
+            ("{individual}{who}", "a pattern needs {individual} once"),
+            ("w{individual}ng{side}", "there must be two sides, but there are 6"),
         ],
     )
     def test_patterns_that_cannot_be(self, wings, pattern, sentence):
@@ -329,9 +348,7 @@ class TestCommand:
 
     def test_curves_that_do_not_slide_are_pointed_out(self, wings, tmp_path, command):
         said = command("morphometrics", wings, "-o", tmp_path / "out", "--unit", "mm")
-        assert (
-            said.err == "Points of curves were taken as fixed landmarks: --sliders curves lets them slide.\n"
-        )
+        assert said.err == "Points of curves are used as fixed landmarks: --sliders curves lets them slide.\n"
 
     def test_json(self, wings, tmp_path, command):
         facts = json.loads(
@@ -344,16 +361,16 @@ class TestCommand:
     def test_nothing_is_replaced_unasked(self, wings, tmp_path, command):
         command("morphometrics", wings, "-o", tmp_path / "out", "--sliders", "curves")
         said = command("morphometrics", wings, "-o", tmp_path / "out", code=1)
-        assert "coordinates.csv is there already: --force replaces it" in said.err
+        assert "coordinates.csv already exists: --force replaces it" in said.err
         command("morphometrics", wings, "-o", tmp_path / "out", "--force")
         assert not (tmp_path / "out" / "sliders.csv").exists()
 
     @pytest.mark.parametrize(
         ("words", "sentence"),
         [
-            (("--sliders", "none.csv"), "there is no such file of sliders"),
+            (("--sliders", "none.csv"), "there is no such sliders file"),
             (("--scale", "0"), "the length of a pixel must be above 0"),
-            (("--names", "x{individual}"), "wing0: the pattern x{individual} for --names PATTERN"),
+            (("--names", "x{individual}"), "wing0: --names x{individual} does not match this specimen"),
         ],
     )
     def test_mistakes_are_sentences(self, wings, tmp_path, command, words, sentence):
@@ -366,7 +383,7 @@ class TestCommand:
         said = command(
             "morphometrics", tmp_path / "a.tps", "-o", tmp_path / "out", "--sliders", "curves", code=1
         )
-        assert "--sliders curves: no TPS file with the same CURVES" in said.err
+        assert "--sliders curves: no TPS file has the same CURVES" in said.err
 
 
 class TestForR:
@@ -389,7 +406,7 @@ class TestForR:
         odd = replace(found, points=found.points - (30, 0), names=("chain 1", *found.names[1:]))
         notes = write_tps(tmp_path / "out.tps", odd)
         assert "geomorph may misread the name chain 1" in notes[0]
-        assert "6 specimens with landmarks outside of the image, such as chain 1" in notes[1]
+        assert "6 specimens with landmarks outside the image, such as chain 1" in notes[1]
         back = read_specimens(tmp_path / "out.tps")
         assert_allclose(superimpose(back.points).distances, superimpose(found.points).distances, atol=1e-6)
 

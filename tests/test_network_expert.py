@@ -356,7 +356,7 @@ class TestParts:
             ("stages.0.mean", lambda a: a[:, :1], "'stages.0.mean' of a network expert has type float64"),
             ("stages.0.mean", lambda a: a.astype(np.float32), "has type float32"),
             ("stages.0.mean", lambda a: 0 * a, "has no extent"),
-            ("stages.1.mean", lambda a: a * np.nan, "not a finite number"),
+            ("stages.1.mean", lambda a: a * np.nan, "not finite numbers"),
             ("stages.1.mean", None, "lacks 'stages.1.mean'"),
             ("stages.1.mean", lambda a: a + 1e9, "outside its window"),
             ("stages.0.spread", lambda a: -a, "not a covariance"),

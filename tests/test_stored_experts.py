@@ -154,7 +154,7 @@ def more(arrays, numbers):
         (number_change("expert", "stages", []), "has no networks"),
         (number_change("expert", "stages", 0, "height", 10**9), "the height of a network's window"),
         (array_change("expert.stages.0.spread", 0, -1.0), "not a covariance"),
-        (array_change("expert.stages.1.weights.stem.bias", 0, np.nan), "not a finite number"),
+        (array_change("expert.stages.1.weights.stem.bias", 0, np.nan), "not finite numbers"),
         (without("expert.stages.1.weights.stem.bias"), "'stem.bias'"),
         (of_other_landmarks, "has 67 landmarks, but the model has 68"),
         (more, "'more'"),

@@ -89,7 +89,7 @@ def test_a_swap_is_found_mended_and_undone(opened: Any) -> None:
     assert client.get("/api/check").json()["sentence"] == "Nothing has been checked yet."
     (one,) = checked(client, desk)
     assert (one["index"], one["kind"], one["landmarks"], one["state"]) == (4, "swapped", [1, 5], "open")
-    assert one["reason"].startswith("Landmark 1 and landmark 5 look swapped")
+    assert one["reason"].startswith("Landmark 1 and landmark 5 seem to be swapped")
     close = client.get("/api/check/0").json()
     assert (close["width"], close["height"]) == (160, 120)
     assert close["points"][1] == close["mend"][5]

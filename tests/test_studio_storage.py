@@ -263,7 +263,7 @@ class TestChanges:
             move(faces, 2, 0, 1, 1)
             faces.undo(1, "me")
             past = faces.history(1)
-        assert [one.what for one in past] == ["placed 1", "took 1 away, finished", "undo: placed 1, finished"]
+        assert [one.what for one in past] == ["placed 1", "removed 1, finished", "undo: placed 1, finished"]
         assert [one.undone for one in past] == [False, True, False]
         assert past[0].number < past[1].number < past[2].number == faces.revision(1)
 
@@ -314,7 +314,7 @@ class TestNewObjects:
             again.set_object(["A", "B"], curves)
             move(again, 1, 0, 1, 1)
             again.flush()
-            with pytest.raises(ValueError, match="taken away"):
+            with pytest.raises(ValueError, match="can be removed"):
                 again.set_object(["A"])
         with open_collection(tmp_path / "landmarks.json") as once_more:
             assert once_more.names == ("A", "B")

@@ -76,4 +76,4 @@ def test_training_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_too_few_images_are_refused(tmp_path: Path) -> None:
     with TestClient(make_app(open_studio(write_blobs(tmp_path, 3))), base_url="http://127.0.0.1") as client:
         answer = client.post("/api/models", json={})
-        assert (answer.status_code, "needs 5" in answer.json()["error"]) == (409, True)
+        assert (answer.status_code, "needs at least 5" in answer.json()["error"]) == (409, True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pliant.synthetic import face
+from pliant.synthetic import face, faces
 
 Sample = tuple[NDArray[np.uint8], NDArray[np.float64]]
 
@@ -71,6 +71,14 @@ def test_other_arguments_give_another_face(other: tuple[int, int]) -> None:
     other_image, other_points = face(other[0], seed=other[1], image_size=128)
     assert np.abs(points - other_points).max() > 2
     assert np.abs(image.astype(int) - other_image).mean() > 5
+
+
+def test_data_sets_have_the_points_of_the_pictures() -> None:
+    """They are computed without drawing the face, and are the same all the same."""
+    image, points = face(7, seed=2, image_size=64)
+    sample = faces(8, seed=2, image_size=64)[7]
+    assert np.array_equal(sample.points(), points)
+    assert np.array_equal(sample.image(), image)
 
 
 def test_two_sizes_show_the_same_face() -> None:

@@ -75,7 +75,7 @@ def test_keys_mend_accept_and_undo(checked: Any, leaf_studio: Studio, new_page: 
     page.uncheck("#only-open")
     assert states(page) == ["", ""]
     reasons = page.eval_on_selector_all("#list .what", "found => found.map((one) => one.textContent)")
-    assert any("Landmark 1 and landmark 5 look swapped" in one for one in reasons)
+    assert any("Landmark 1 and landmark 5 seem to be swapped" in one for one in reasons)
     assert any("Landmark 3 is 2" in one and "from where other samples have it" in one for one in reasons)
     swapped = next(k for k, one in enumerate(reasons) if "swapped" in one)
     page.click(f"#list li:nth-child({swapped + 1}) button")

@@ -1,8 +1,8 @@
 """Track a face and plot how its mouth opens
 =========================================
 
-``track`` follows an object through a video and gives its landmarks in every frame. From these you can
-measure whatever changes over time: here, how far a speaking mouth is open.
+``track`` follows an object through a video and gives its landmarks in every frame. From these
+you can measure whatever changes over time: here, how far a speaking mouth is open.
 """
 
 import matplotlib.pyplot as plt
@@ -12,19 +12,26 @@ import pliant
 from pliant.synthetic.video import RATE, face_video
 
 # %%
-# A face that moves, speaks and blinks, 25 frames a second. Any list of images will do, and so will the name
-# of a video: ``pliant.track(model, "face.mp4")``.
+# A face that moves, speaks and blinks, 25 frames a second. Any list of images will do, and so
+# will the name of a video: ``pliant.track(model, "face.mp4")``.
 
 frames = list(face_video(60, seed=3, width=160, interrupted=False))
 faces = pliant.synthetic.faces(60, image_size=128)
-model = pliant.train(faces, preset="quick", size=60, experts="none", confidence=False, progress=False)
+model = pliant.train(
+    faces, preset="quick", size=60, experts="none", confidence=False, progress=False
+)
 
 # %%
-# Tracking yields one record for each frame. The first frame is searched; after that, each fit starts where
-# the last one ended.
+# Tracking yields one record for each frame. The first frame is searched; after that, each fit
+# starts where the last one ended.
 
 tracked = list(pliant.track(model, [frame.image for frame in frames], rate=RATE))
-print(sum(frame.event == "lost" for frame in tracked), "of", len(tracked), "frames lost")
+print(
+    sum(frame.event == "lost" for frame in tracked),
+    "of",
+    len(tracked),
+    "frames lost",
+)
 
 figure, axes = plt.subplots(1, 5, figsize=(9, 1.7), layout="constrained")
 for axis, frame in zip(axes, tracked[::14], strict=False):
@@ -34,12 +41,14 @@ for axis, frame in zip(axes, tracked[::14], strict=False):
     axis.set_axis_off()
 
 # %%
-# The opening is the gap between the inner lips, landmarks 62 and 66, over the distance between the outer
-# corners of the eyes. The quotient does not change when the face comes closer.
+# The opening is the gap between the inner lips, landmarks 62 and 66, over the distance between
+# the outer corners of the eyes. The quotient does not change when the face comes closer.
 
 
 def opening(points):
-    return np.linalg.norm(points[66] - points[62]) / np.linalg.norm(points[45] - points[36])
+    return np.linalg.norm(points[66] - points[62]) / np.linalg.norm(
+        points[45] - points[36]
+    )
 
 
 seconds = np.array([frame.time for frame in tracked])
@@ -56,7 +65,9 @@ axis.legend(frameon=False)
 # The trace rises and falls with the truth, and stays a little above it while the mouth is shut.
 
 agreement = np.corrcoef(measured, true)[0, 1]
-print(f"correlation {agreement:.2f}, mean difference {np.abs(measured - true).mean():.3f}")
+print(
+    f"correlation {agreement:.2f}, mean difference {np.abs(measured - true).mean():.3f}"
+)
 
 assert all(frame.event != "lost" for frame in tracked)
 assert agreement > 0.8

@@ -49,7 +49,7 @@ def prepare(
         raise ValueError(
             f"boxes={boxes} and start={settings.start} both set where to start: give only one of them."
         )
-    _check_formats(written.get("landmarks", ""), written.get("annotations"))
+    _check_formats(written.get("landmarks", ""), written.get("annotations"), output)
     loaded = load(model)
     if written.get("flag_below") is not None and loaded.confidence is None:
         raise ValueError(
@@ -71,7 +71,7 @@ def prepare(
     return Prepared(Task(images, output, decisive, **written), fitter, where)
 
 
-def _check_formats(landmarks: str, annotations: Source | None) -> None:
+def _check_formats(landmarks: str, annotations: Source | None, output: Source) -> None:
     """Before hours are spent: can these be written?"""
     if landmarks and find_format(landmarks)[0].MANY:
         raise ValueError(
@@ -83,7 +83,8 @@ def _check_formats(landmarks: str, annotations: Source | None) -> None:
         raise ValueError(
             f"annotations={annotations}: a {ending(annotations)} file holds the landmarks of one image only."
         )
-    if isinstance(annotations, Path) and not annotations.parent.is_dir():
+    # The output folder itself is made by the run.
+    if isinstance(annotations, Path) and annotations.parent != output and not annotations.parent.is_dir():
         raise ValueError(f"{annotations}: the folder {annotations.parent} does not exist.")
 
 

@@ -44,26 +44,28 @@ def morphometrics(
     sources: Annotated[
         list[str],
         typer.Argument(
-            help="Annotation files or folders, or what `pliant fit` wrote (a folder or fits.parquet)."
+            help="Annotation files or folders, or the output of `pliant fit` (a folder or fits.parquet)."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")],
     sliders: Annotated[
         str,
         typer.Option(
-            help="Which landmarks slide: a CSV file (before,slide,after) or a TOML file with curves; 'curves' for "
-            "those of the TPS file, whose ends stay."
+            help="Which landmarks slide: a CSV file (before,slide,after), a TOML file with curves, or "
+            "'curves' to use the curves of the TPS file, with fixed ends."
         ),
     ] = "",
     slide: Annotated[SlideBy, typer.Option(help="What sliding minimises.")] = SlideBy.BENDING_ENERGY,
     replicates: Annotated[
         list[str] | None,
-        typer.Option(help="Another annotation of the same specimens; may be given several times."),
+        typer.Option(
+            help="Another annotation of the same specimens. You can give this option several times."
+        ),
     ] = None,
     names: Annotated[
         str,
         typer.Option(
-            help="What names of specimens tell, such as {individual}_{replicate} or "
+            help="What the names of specimens mean, such as {individual}_{replicate} or "
             "{individual}_{side}_{replicate}.",
             metavar="PATTERN",
         ),
@@ -71,27 +73,30 @@ def morphometrics(
     scale: Annotated[
         str,
         typer.Option(
-            help="Length of a pixel where files do not say it: a number, or a CSV file with the columns image and "
-            "scale."
+            help="Length of a pixel, if the files do not give it: a number, or a CSV file with the columns "
+            "image and scale."
         ),
     ] = "",
     unit: Annotated[str, typer.Option(help="Unit of the scale, such as mm.")] = "",
     scaling: Annotated[
-        ScaleTo, typer.Option(help="Leave shapes at a centroid size of 1 (partial), or fit it too (full).")
+        ScaleTo,
+        typer.Option(help="Keep shapes at a centroid size of 1 (partial), or fit the size too (full)."),
     ] = ScaleTo.PARTIAL,
-    projection: Annotated[bool, typer.Option(help="Project shapes on the tangent plane.")] = True,
+    projection: Annotated[bool, typer.Option(help="Project shapes onto the tangent plane.")] = True,
     reflect: Annotated[
-        bool, typer.Option(help="Take mirror images of specimens that face the other way.")
+        bool, typer.Option(help="Use mirror images of specimens that face the other way.")
     ] = True,
     missing: Annotated[
-        Lacking, typer.Option(help="Leave specimens out that lack landmarks, or fill these in.")
+        Lacking, typer.Option(help="Leave out specimens that lack landmarks, or complete them.")
     ] = Lacking.LEAVE_OUT,
     least_confidence: Annotated[
         float | None, typer.Option(help="Leave out fits with a confidence below this.", min=0, max=1)
     ] = None,
-    permutations: Annotated[int, typer.Option(help="For the analysis of variance.", min=0)] = 999,
-    parquet: Annotated[bool, typer.Option("--parquet", help="Write coordinates.parquet too.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there already.")] = False,
+    permutations: Annotated[
+        int, typer.Option(help="Number of permutations for the analysis of variance.", min=0)
+    ] = 999,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Also write coordinates.parquet.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
     format: From = "",
     images: Images = None,
     seed: Seed = 0,
@@ -102,14 +107,15 @@ def morphometrics(
 ) -> None:
     """Measure shape and size by Procrustes analysis, with files for R.
 
-    All specimens are superimposed by generalised Procrustes analysis, and
-    semi-landmarks slide on the way if they are declared. The folder gets
-    coordinates.csv, consensus.csv, landmarks.tps and, where there is
-    something to write, sliders.csv and anova.csv. geomorph reads all of them.
+    Generalised Procrustes analysis superimposes all specimens. Semi-landmarks
+    slide if you declare them. The command writes coordinates.csv,
+    consensus.csv, landmarks.tps and, if there is anything to write,
+    sliders.csv and anova.csv. geomorph reads all of them.
 
-    If the same specimens were annotated twice or more (--replicates), or names
-    tell individuals from replicates or sides (--names), a Procrustes analysis
-    of variance says how much of the variation is measurement error.
+    If the same specimens were annotated more than once (--replicates), or
+    their names tell individuals, sides and replicates apart (--names), a
+    Procrustes analysis of variance shows how much of the variation is
+    measurement error.
     """
     from pliant.morphometrics import measure, write_study
 
@@ -137,7 +143,7 @@ def morphometrics(
     files, misread = write_study(output, study, parquet=parquet, force=force)
     notes = [told(note) for note in (*specimens.notes, *misread)]
     if specimens.curves and not sliders:
-        notes.append("Points of curves were taken as fixed landmarks: --sliders curves lets them slide.")
+        notes.append("Points of curves are used as fixed landmarks: --sliders curves lets them slide.")
     if as_json:
         say(json.dumps(_facts(study, files, notes), indent=2))
         return
@@ -173,7 +179,7 @@ def _sliders(declared: str, specimens: Any) -> Any:
     if declared != "curves":
         return read_sliders(declared, landmarks, specimens.landmark_names)
     if not specimens.curves:
-        raise ValueError("--sliders curves: no TPS file with the same CURVES in all specimens was read.")
+        raise ValueError("--sliders curves: no TPS file has the same CURVES in all specimens.")
     return sliders_of_curves(landmarks, specimens.curves)
 
 
@@ -187,7 +193,7 @@ def _print(study: Study, slide: str) -> None:
     say(f"centroid size: mean {sizes.mean():.4g} {specimens.length_unit}, {span}")
     furthest = int(shapes.distances.argmax())
     say(
-        f"Procrustes distance from the consensus: mean {shapes.distances.mean():.4f}, most "
+        f"Procrustes distance from the consensus: mean {shapes.distances.mean():.4f}, largest "
         f"{shapes.distances[furthest]:.4f} ({specimens.names[furthest]})"
     )
     for what, table in study.variance.items():
@@ -198,18 +204,19 @@ def _print_variance(what: str, table: Anova) -> None:
     from rich.table import Table
 
     shown = Table(title=f"variance of {what}", title_justify="left")
-    shown.add_column("source")
-    for title in ("squares", "share", "df", "mean square", "F", "P", "P permuted"):
-        shown.add_column(title, justify="right")
+    shown.add_column("source", no_wrap=True)
+    # Mean squares are in anova.csv: a terminal has 80 columns.
+    for title in ("squares", "share", "df", "F", "P", "P permuted"):
+        shown.add_column(title, justify="right", no_wrap=True)
     for row in table.rows:
-        numbers = [f"{row.squares:.4g}", f"{row.share:.1%}", str(row.freedom), f"{row.mean_square:.4g}"]
+        numbers = [f"{row.squares:.3g}", f"{row.share:.1%}", str(row.freedom)]
         tests = ["" if value is None else f"{value:.3g}" for value in (row.ratio, row.chance, row.permuted)]
         shown.add_row(row.source, *numbers, *tests)
     console().print(shown)
     if table.repeatability is not None and table.measurement_error is not None:
         say(
-            f"{what}: repeatability {table.repeatability:.3f}; {table.measurement_error:.1%} of the variance of "
-            "one measurement is error"
+            f"{what}: repeatability {table.repeatability:.3f}; {table.measurement_error:.1%} of the variance "
+            "of one measurement is error"
         )
 
 

@@ -25,7 +25,10 @@ _OPTIONAL = {
     "roifile": "ImageJ files",
     "s3fs": "s3:// addresses",
     "gcsfs": "gs:// addresses",
+    "pydicom": "DICOM images",
     "distributed": "clusters",
+    "starlette": "the studio",
+    "torch": "training of networks",
 }
 
 

@@ -173,7 +173,7 @@ def compare_datasets(first: Dataset, second: Dataset) -> Agreement:
                 f"{second.source}, but most have {usual}: only the same landmarks can be compared."
             )
     names = one[pairs[0][0]][1]
-    order = _same_order(names, two[pairs[0][1]][1])
+    order = same_order(names, two[pairs[0][1]][1])
     return compare(
         [a for a, _ in pairs],
         np.array([one[a][0] for a, _ in pairs]),
@@ -231,7 +231,7 @@ def _annotated(dataset: Dataset) -> Mapping[str, tuple[Float64, tuple[str, ...]]
     return found
 
 
-def _same_order(first: Sequence[str], second: Sequence[str]) -> list[int] | slice:
+def same_order(first: Sequence[str], second: Sequence[str]) -> list[int] | slice:
     """Where in the second the landmarks of the first are, if all have names and these are the same."""
     if first and sorted(first) == sorted(second) and len(set(first)) == len(first):
         return [list(second).index(name) for name in first]

@@ -289,11 +289,11 @@ def _problem_of_points(
         return f"landmarks must have the shape (count, 2), not {points.shape}."
     infinite = np.any(np.isinf(points), axis=1)
     if np.any(infinite):
-        return f"landmarks {numbered(np.flatnonzero(infinite))} are not finite numbers."
+        return f"{_landmarks(np.flatnonzero(infinite), 'is', 'are')} not finite."
     missing = np.any(np.isnan(points), axis=1)
     if np.any(missing) and not allow_missing:
-        listed = numbered(np.flatnonzero(missing))
-        return f"landmarks {listed} are missing; train with missing=complete to fill them in."
+        which = _landmarks(np.flatnonzero(missing), "is", "are")
+        return f"{which} missing (counted from 0); train with missing=complete to fill in what is missing."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
         return (
@@ -318,8 +318,14 @@ def _problem_of_known(
     outside = np.maximum(-points, points - (width - 1, height - 1)).max(axis=1)
     far = known[outside > _NEAR * size]
     if len(far):
-        return f"landmarks {numbered(far)} lie far outside the image of {width} x {height} pixels."
+        which = _landmarks(far, "lies", "lie")
+        return f"{which} far outside the image of {width} x {height} pixels."
     return None
+
+
+def _landmarks(numbers: NDArray[np.intp], one: str, several: str) -> str:
+    """Some landmarks as the subject of a sentence, with its verb: `landmark 7 is`."""
+    return f"landmark {numbers[0]} {one}" if len(numbers) == 1 else f"landmarks {numbered(numbers)} {several}"
 
 
 def numbered(numbers: Iterable[int]) -> str:

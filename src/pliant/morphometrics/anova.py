@@ -172,11 +172,11 @@ def procrustes_anova(
         freedom = 1 if given.ndim == 1 else data.shape[1] - 4
     if len(sides) and len(observers):
         raise ValueError(
-            "sides and observers cannot both be given: repeated measurements of sides are the error."
+            "give either sides or observers, not both: repeated measurements of sides are the error."
         )
     unit = _named("individuals", individuals, len(data))
     if len(unit.counts) < 2:
-        raise ValueError("an analysis of variance needs two individuals or more.")
+        raise ValueError("an analysis of variance needs at least two individuals.")
     crossed = None
     if len(sides) or len(observers):
         crossed = (

@@ -80,7 +80,7 @@ def read_specimens(
 
     """
     if not sources:
-        raise ValueError("name at least one annotation file or table of fits.")
+        raise ValueError("give at least one annotation file or table of fits.")
     found: list[_One] = []
     notes: list[str] = []
     for source in map(as_source, sources):
@@ -93,9 +93,7 @@ def read_specimens(
         found += some
         notes += said
     if not found:
-        raise ValueError(
-            f"{', '.join(map(str, sources))}: there is no specimen with landmarks. {' '.join(notes)}"
-        )
+        raise ValueError(f"{', '.join(map(str, sources))}: no specimen has landmarks. {' '.join(notes)}")
     return _scaled(_joined(found, notes), scale, unit)
 
 
@@ -125,7 +123,7 @@ def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, u
     """
     found, notes = _of_dataset(dataset)
     if not found:
-        raise ValueError(f"{dataset.source}: there is no specimen with landmarks.")
+        raise ValueError(f"{dataset.source}: no specimen has landmarks.")
     return _scaled(_joined(found, notes), scale, unit)
 
 
@@ -186,7 +184,7 @@ def _of_dataset(dataset: Dataset) -> tuple[list[_One], list[str]]:
                 annotation.curves,
             )
         )
-    notes = [f"{counted(without)} left out, because there are no landmarks."] if without else []
+    notes = [f"Left out: {counted(without)} without landmarks."] if without else []
     return found, notes
 
 
@@ -199,22 +197,20 @@ def _of_fits(source: Source, least: float | None) -> tuple[list[_One], list[str]
     notes = []
     if failed := int(np.sum(~fitted)):
         first = _name(str(table["image"][int(np.argmin(fitted))]))
-        notes.append(f"{counted(failed)} left out because the fit failed, such as {first}.")
+        notes.append(f"Left out: {counted(failed)} whose fit failed, such as {first}.")
     if np.any(doubtful):
         first = _name(str(table["image"][int(np.argmax(doubtful))]))
         said = (
             f"{counted(int(np.sum(doubtful)))} with a confidence below {LITTLE if least is None else least:g}"
         )
         notes.append(
-            f"{said} kept and flagged, such as {first}: least_confidence={LITTLE:g} leaves them out."
+            f"Flagged: {said}, such as {first}. least_confidence={LITTLE:g} leaves them out."
             if least is None
-            else f"{said} left out, such as {first}."
+            else f"Left out: {said}, such as {first}."
         )
     if least is not None:
         if np.isnan(confidence[fitted]).all():
-            notes.append(
-                "The fits have no confidence, so that none was left out for it: calibrate the model."
-            )
+            notes.append("The fits have no confidence, so none was left out: calibrate the model.")
         fitted &= ~doubtful
     names = tuple(table["landmark_names"].tolist())
     several = Counter(table["image"][fitted].tolist())
@@ -273,8 +269,8 @@ def _joined(found: Sequence[_One], notes: Sequence[str]) -> Specimens:
     for one in found:
         if len(one.points) != usual:
             raise ValueError(
-                f"{one.image or one.identity}: has {len(one.points)} landmarks, where most have {usual}: only the "
-                "same landmarks can be compared."
+                f"{one.image or one.identity}: has {len(one.points)} landmarks, but most have {usual}: only "
+                "the same landmarks can be compared."
             )
     all_names = {one.landmark_names for one in found}
     points = [one.points for one in found]
@@ -349,23 +345,23 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
         scales[without] = length
     kinds = {specimens.unit} if not np.all(without) else set()
     if kinds == {MILLIMETRES} and unit not in ("", MILLIMETRES):
-        raise ValueError(f"unit={unit}: the length of a pixel of DICOM files is in mm: leave the unit out.")
+        raise ValueError(f"unit={unit}: the pixel length of DICOM files is in mm: leave out the unit.")
     if scale is not None and np.any(without):
         kinds.add(unit or UNNAMED)
     notes = list(specimens.notes)
     lacking = np.isnan(scales)
     if np.all(lacking):
         notes.append(
-            "No image has a scale, so that centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
+            "No image has a scale, so centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
         )
     elif np.any(lacking):
         first = specimens.names[int(np.argmax(lacking))]
         notes.append(
-            f"{counted(int(np.sum(lacking)))} of {len(specimens)} without a scale, such as {first}: all centroid "
-            "sizes are in pixels and cannot be compared between images of different magnification."
+            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes "
+            "are in pixels, which cannot be compared between images of different magnification."
         )
     elif not unit and kinds != {MILLIMETRES}:
-        notes.append("Nothing says what the scale is measured in: name it with unit=mm or another.")
+        notes.append("The unit of the scale is unknown: give it with unit=mm or another.")
     named = unit or (MILLIMETRES if kinds == {MILLIMETRES} else UNNAMED)
     return replace(specimens, scales=scales, unit=named, notes=tuple(notes))
 
@@ -382,9 +378,9 @@ def _scale_table(path: Path) -> dict[str, float]:
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
     except (OSError, UnicodeDecodeError):
-        raise ValueError(f"scale={path}: this is neither a number nor a CSV file that can be read.") from None
+        raise ValueError(f"scale={path}: this is neither a number nor a readable CSV file.") from None
     if not rows or not {"image", "scale"} <= set(rows[0]):
-        raise ValueError(f"{path}: the first line must name the columns image and scale.")
+        raise ValueError(f"{path}: the first line must have the columns image and scale.")
     found = {}
     for number, row in enumerate(rows, start=2):
         try:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from pliant.data.agreement import match_names
+from pliant.data.agreement import match_names, same_order
 from pliant.morphometrics.specimens import Specimens, counted
 
 _FIELDS = ("individual", "side", "replicate")
@@ -56,12 +56,12 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
     notes = [note for one in sets for note in one.notes]
     alone = sum(len(one) for one in sets) - len(sets) * len(common)
     if alone:
-        notes.append(f"{counted(alone)} left out, because they are not in all sets of annotations.")
+        notes.append(f"Left out: {counted(alone)} that are not in all sets of annotations.")
     parts = []
     for number, (one, pairs) in enumerate(zip(sets, matched, strict=True), start=1):
         where = {name: place for place, name in enumerate(one.names)}
         order = [where[pairs[name]] for name in common]
-        points = one.points[order][:, _same_order(first.landmark_names, one.landmark_names)]
+        points = one.points[order][:, same_order(first.landmark_names, one.landmark_names)]
         parts.append((one, order, points, str(number)))
     return Specimens(
         tuple(f"{name}_{number}" for _, _, _, number in parts for name in common),
@@ -89,8 +89,8 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
         The specimens. If they have individuals already, as those of `join_sets` do, the pattern is matched with
         these.
     pattern : str
-        Text with `{individual}` and, if you like, `{side}` and `{replicate}`: `{individual}_{side}_{replicate}`
-        reads `fly12_L_2`.
+        What whole names look like: text with `{individual}` and, if you like, `{side}` and `{replicate}`. `{}`
+        stands for anything that does not matter. `{individual}_{side}_{replicate}` reads `fly12_L_2`.
 
     Returns
     -------
@@ -111,43 +111,42 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
 
     """
     fields = re.findall(r"\{(\w*)\}", pattern)
-    unknown = [field for field in fields if field not in _FIELDS]
-    if unknown or "individual" not in fields or len(set(fields)) < len(fields):
+    named = [field for field in fields if field]
+    unknown = [field for field in named if field not in _FIELDS]
+    if unknown or "individual" not in named or len(set(named)) < len(named):
         raise ValueError(
-            f"names={pattern}: a pattern has {{individual}} once, and if need be {{side}} and {{replicate}}, such "
-            "as {individual}_{replicate}."
+            f"names={pattern}: a pattern needs {{individual}} once, and may have {{side}} and {{replicate}}, "
+            "such as {individual}_{replicate}."
         )
-    expression = re.escape(pattern)
-    for field in fields:
+    expression = re.escape(pattern).replace(re.escape("{}"), ".+?")
+    for field in named:
         # The individual takes all that it can: what follows is the last part of the name.
         span = ".+" if field == "individual" else ".+?"
         expression = expression.replace(re.escape(f"{{{field}}}"), f"(?P<{field}>{span})")
-    found: dict[str, list[str]] = {field: [] for field in fields}
+    found: dict[str, list[str]] = {field: [] for field in named}
     for name in specimens.individuals or specimens.names:
         match = re.fullmatch(expression, name)
         if match is None:
-            raise ValueError(f"{name}: the pattern {pattern} for names=PATTERN does not match this specimen.")
-        for field in fields:
+            raise ValueError(
+                f"{name}: names={pattern} does not match this specimen. A pattern describes the whole name; {{}} "
+                "stands for anything."
+            )
+        for field in named:
             found[field].append(match[field])
-    named = replace(specimens, individuals=tuple(found["individual"]))
-    if "side" in fields:
+    parted = replace(specimens, individuals=tuple(found["individual"]))
+    if "side" in named:
         sides = sorted(set(found["side"]))
         if len(sides) != 2:
             raise ValueError(
-                f"names={pattern}: there must be two sides, and there are {len(sides)}: {', '.join(sides[:5])}."
+                f"names={pattern}: there must be two sides, but there are {len(sides)}: "
+                f"{', '.join(sides[:5])}."
             )
-        named = replace(named, sides=tuple(found["side"]))
-    if "replicate" in fields:
+        parted = replace(parted, sides=tuple(found["side"]))
+    if "replicate" in named:
         if specimens.replicates:
             raise ValueError(
-                f"names={pattern}: the sets of annotations are the replicates already: leave out {{replicate}}."
+                f"names={pattern}: the sets of annotations are already the replicates: leave out "
+                "{replicate}."
             )
-        named = replace(named, replicates=tuple(found["replicate"]))
-    return named
-
-
-def _same_order(first: Sequence[str], second: Sequence[str]) -> list[int] | slice:
-    """Where in the second the landmarks of the first are, if the same names are in another order."""
-    if first and sorted(first) == sorted(second) and len(set(first)) == len(first):
-        return [list(second).index(name) for name in first]
-    return slice(None)
+        parted = replace(parted, replicates=tuple(found["replicate"]))
+    return parted

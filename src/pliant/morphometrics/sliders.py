@@ -74,9 +74,9 @@ def read_sliders(path: Path | str, landmarks: int, names: Sequence[str] = ()) ->
         with open_plain(path) as file:
             text = file.read().decode("utf-8-sig")
     except FileNotFoundError:
-        raise ValueError(f"{path}: there is no such file of sliders.") from None
+        raise ValueError(f"{path}: there is no such sliders file.") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: this is not text, and sliders are declared in CSV or TOML.") from None
+        raise ValueError(f"{path}: this is not text: sliders must be a CSV or TOML file.") from None
     if path.suffix.lower() == ".toml":
         found = [row for number, curve in _curves(path, text) for row in _rows(path, number, curve, names)]
     else:
@@ -124,10 +124,10 @@ def sliders_of_curves(landmarks: int, curves: Sequence[int]) -> Sliders:
 def checked_sliders(sliders: Sliders, landmarks: int, where: str = "sliders") -> Sliders:
     """The sliders, if they can slide; else a ValueError with a sentence that names the landmark, from 1."""
     if not len(sliders):
-        raise ValueError(f"{where}: no landmark slides: leave the file out, or name the points of a curve.")
+        raise ValueError(f"{where}: no landmark slides: leave out the file, or give the points of a curve.")
     if sliders.ndim != 2 or sliders.shape[1] != 3:
         raise ValueError(
-            f"{where}: sliders have three columns (before, slide, after), not the shape {sliders.shape}."
+            f"{where}: sliders must have three columns (before, slide, after), not the shape {sliders.shape}."
         )
     seen: set[int] = set()
     for before, slide, after in sliders.tolist():
@@ -144,7 +144,7 @@ def checked_sliders(sliders: Sliders, landmarks: int, where: str = "sliders") ->
             )
         seen.add(slide)
     if landmarks - len(seen) < 2:
-        raise ValueError(f"{where}: every landmark slides: at least two must stay where they are.")
+        raise ValueError(f"{where}: every landmark slides, but at least two must stay fixed.")
     return sliders
 
 
@@ -153,8 +153,8 @@ def _table(path: Path, text: str) -> Iterator[tuple[int, ...]]:
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     if not set(_HEADER) <= set(header):
         raise ValueError(
-            f"{path}: the first line must name the columns before, slide and after, as geomorph's define.sliders "
-            "writes them."
+            f"{path}: the first line must have the columns before, slide and after, as written by geomorph's "
+            "define.sliders."
         )
     columns = [header.index(name) for name in _HEADER]
     for number, row in enumerate(rows[1:], start=2):
@@ -162,7 +162,7 @@ def _table(path: Path, text: str) -> Iterator[tuple[int, ...]]:
             yield tuple(int(row[column]) - 1 for column in columns)
         except (ValueError, IndexError):
             raise ValueError(
-                f"{path}, row {number}: expected three numbers of landmarks, found '{','.join(row)[:60]}'."
+                f"{path}, row {number}: expected three landmark numbers, found '{','.join(row)[:60]}'."
             ) from None
 
 
@@ -180,7 +180,9 @@ def _curves(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
         unknown = sorted(curve.keys() - _CURVE_KEYS)
         if unknown:
             known = ", ".join(sorted(_CURVE_KEYS))
-            raise ValueError(f"{path}: curve {number} has no setting '{unknown[0]}'. Known: {known}.")
+            raise ValueError(
+                f"{path}: curve {number} has no setting '{unknown[0]}'. Known settings: {known}."
+            )
         yield number, curve
 
 
@@ -193,7 +195,7 @@ def _rows(path: Path, number: int, curve: dict[str, Any], names: Sequence[str]) 
     if not isinstance(closed, bool):
         raise ValueError(f"{where}: closed must be true or false.")
     if len(points) < 3:
-        raise ValueError(f"{where} has {len(points)} points: at least three are needed for one to slide.")
+        raise ValueError(f"{where} has {len(points)} points: a curve needs at least three for one to slide.")
     stray = sorted(fixed - set(points))
     if stray:
         raise ValueError(

@@ -51,8 +51,7 @@ def bending_matrix(reference: Floats) -> Float64:
         inverse = np.linalg.inv(whole)
     except np.linalg.LinAlgError:
         raise ValueError(
-            "two landmarks of the mean shape are at the same place, or all are on a line: there is no "
-            "bending energy."
+            "two landmarks of the mean shape coincide, or all are on one line: there is no bending energy."
         ) from None
     matrix = inverse[:count, :count]
     return np.asarray((matrix + matrix.T) / 2)

@@ -162,14 +162,16 @@ def complete_specimens(specimens: Specimens, *, fill: bool = False) -> Specimens
         return specimens
     count, first = int(np.sum(~whole)), specimens.names[int(np.argmin(whole))]
     if fill:
-        note = f"{counted(count)} with landmarks filled in that were missing, such as {first}."
+        note = f"Filled in: missing landmarks of {counted(count)}, such as {first}."
         return replace(specimens, points=complete(specimens.points), notes=(*specimens.notes, note))
     if not np.any(whole):
         raise ValueError(
             f"every specimen lacks landmarks, {first} among them: missing=complete fills them in."
         )
-    why = f"because landmarks are missing, such as {first}: missing=complete fills them in."
-    return specimens.only(whole, f"{counted(count)} left out {why}")
+    note = (
+        f"Left out: {counted(count)} with missing landmarks, such as {first}. missing=complete fills them in."
+    )
+    return specimens.only(whole, note)
 
 
 def facing_alike(specimens: Specimens) -> Specimens:
@@ -205,10 +207,7 @@ def facing_alike(specimens: Specimens) -> Specimens:
     x = points[mirrored, :, 0]
     points[mirrored, :, 0] = np.nanmin(x, axis=1, keepdims=True) + np.nanmax(x, axis=1, keepdims=True) - x
     count, first = int(np.sum(mirrored)), specimens.names[int(np.argmax(mirrored))]
-    note = (
-        f"{counted(count)} {'faces' if count == 1 else 'face'} the other way, such as {first}: mirror "
-        "images were taken."
-    )
+    note = f"Mirrored: {counted(count)} facing the other way, such as {first}."
     return replace(
         specimens, points=points, reflected=specimens.reflected ^ mirrored, notes=(*specimens.notes, note)
     )

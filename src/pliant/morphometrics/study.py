@@ -155,7 +155,7 @@ def write_study(
     there = [name for name in FILES if (folder / name).exists()]
     if there and not force:
         raise ValueError(
-            f"{folder / there[0]} is there already: force=True replaces it, or choose another folder."
+            f"{folder / there[0]} already exists: force=True replaces it, or choose another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
     specimens, shapes = study.specimens, study.shapes

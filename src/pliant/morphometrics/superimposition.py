@@ -172,24 +172,25 @@ def centroid_size(shapes: Floats) -> Float64:
 def _check(shapes: Float64, slide: str, scaling: str, rounds: int) -> None:
     if shapes.ndim != 3 or shapes.shape[2] != 2 or shapes.shape[1] < 3:
         raise ValueError(
-            f"shapes must be (specimens, landmarks, 2) with three landmarks or more, not {shapes.shape}."
+            "shapes must be an array of shape (specimens, landmarks, 2) with at least three landmarks, not "
+            f"{shapes.shape}."
         )
     if len(shapes) < 2:
-        raise ValueError(f"{len(shapes)} specimen: superimposition needs two or more.")
+        raise ValueError(f"{len(shapes)} specimen: superimposition needs at least two.")
     gaps = np.argwhere(~np.isfinite(shapes).all(axis=2))
     if len(gaps):
         raise ValueError(
             f"specimen {gaps[0, 0]} lacks landmark {gaps[0, 1]}: leave it out, or fill it in first."
         )
     if slide not in CRITERIA:
-        raise ValueError(f"slide={slide} is neither of {' and '.join(CRITERIA)}.")
+        raise ValueError(f"slide={slide}: it must be {' or '.join(CRITERIA)}.")
     if scaling not in get_args(Scaling):
-        raise ValueError(f"scaling={scaling} is neither of {' and '.join(get_args(Scaling))}.")
+        raise ValueError(f"scaling={scaling}: it must be {' or '.join(get_args(Scaling))}.")
     if rounds < 1:
         raise ValueError(f"rounds={rounds}: there must be at least one.")
     flat = np.flatnonzero(centroid_size(shapes) <= 0)
     if len(flat):
-        raise ValueError(f"specimen {flat[0]} has all its landmarks at one place.")
+        raise ValueError(f"specimen {flat[0]} has all its landmarks in one place.")
 
 
 def _unit(shapes: Float64) -> Float64:

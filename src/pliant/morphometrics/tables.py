@@ -58,7 +58,7 @@ def write_coordinates(path: Path | str, specimens: Specimens, shapes: Superimpos
             parquet.write_table(pa.table(dict(columns)), partial)
         return
     if target.suffix.lower() != ".csv":
-        raise ValueError(f"{path}: coordinates are written as .csv or .parquet.")
+        raise ValueError(f"{path}: coordinates can only be written as .csv or .parquet.")
     _write_csv(target, columns, zip(*columns.values(), strict=True))
 
 
@@ -149,11 +149,13 @@ def write_tps(path: Path | str, specimens: Specimens) -> tuple[str, ...]:
         odd += [text for text in (name, image) if any(key in text.upper() for key in _KEYS[6:])]
     with replaced(Path(path)) as partial:
         partial.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    notes = [f"geomorph may misread the name {odd[0]}, which has a key of TPS files in it."] if odd else []
+    notes = (
+        [f"geomorph may misread the name {odd[0]}, because it contains a key of TPS files."] if odd else []
+    )
     if moved:
         notes.append(
-            f"{counted(len(moved))} with landmarks outside of the image, such as {moved[0]}: moved in "
-            f"{Path(path).name}, as TPS files have no negative numbers."
+            f"Moved in {Path(path).name}, which has no negative numbers: {counted(len(moved))} with landmarks "
+            f"outside the image, such as {moved[0]}."
         )
     return tuple(notes)
 

@@ -105,7 +105,7 @@ _compared: WeakKeyDictionary[Studio, tuple[Comparison, Agreement]] = WeakKeyDict
 
 @endpoints.get("/api/agreement/places")
 def places(studio: Studio) -> list[str]:
-    """Files and folders beside the images that may hold another annotation."""
+    """Files and folders next to the images that may hold another annotation."""
     root = _root(studio)
     shown = [
         path.name + ("/" if path.is_dir() else "")
@@ -121,7 +121,7 @@ def places(studio: Studio) -> list[str]:
 
 @endpoints.post("/api/agreement")
 def compare_with(studio: Studio, body: Place) -> Comparison:
-    """Compare with the annotation in a file or folder, which must lie in the folder that is open."""
+    """Compare with the annotation in a file or folder inside the open folder."""
     path = _inside(studio, body.path)
     if not path.exists():
         raise Refused(f"{body.path}: there is no such file or folder next to the images.", 404)
@@ -134,7 +134,7 @@ def compare_with(studio: Studio, body: Place) -> Comparison:
 
 @endpoints.post("/api/agreement/upload")
 def compare_with_upload(studio: Studio, name: str, upload: bytes) -> Comparison:
-    """Compare with the annotation in a file that is sent along; it is read, and not kept."""
+    """Compare with the annotation in an uploaded file; the file is not kept."""
     plain = PureWindowsPath(PurePosixPath(name).name).name
     if not plain or plain.startswith("."):
         raise Refused("the file needs a name.", 400)
@@ -150,7 +150,7 @@ def compare_with_upload(studio: Studio, name: str, upload: bytes) -> Comparison:
 
 @endpoints.get("/api/agreement")
 def agreement(studio: Studio) -> Comparison | None:
-    """The last comparison; nothing before the first."""
+    """The last comparison; empty before the first."""
     known = _compared.get(studio)
     return None if known is None else known[0]
 

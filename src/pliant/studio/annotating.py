@@ -155,7 +155,7 @@ class Next:
 
 @endpoints.get("/api/project")
 def project(studio: Studio) -> Project:
-    """What is open, which landmarks it has, and which model proposes."""
+    """The open collection, its landmarks, and the model that makes proposals."""
     collection = studio.collection
     return Project(
         name=collection.name,
@@ -173,7 +173,7 @@ def project(studio: Studio) -> Project:
 
 @endpoints.put("/api/object")
 def describe_object(studio: Studio, body: Object) -> Project:
-    """Say which landmarks the object has; none that was placed already can go."""
+    """Set the landmarks of the object; landmarks that are already placed cannot be removed."""
     studio.collection.set_object(body.names, body.curves)
     studio.events.tell("object")
     return project(studio)
@@ -226,14 +226,14 @@ def image(studio: Studio, index: int) -> ImageView:
 
 @endpoints.get("/api/images/{index}/picture")
 def picture(studio: Studio, index: int, width: int | None = None) -> Response:
-    """The image, upright and as a browser can show it; no wider than asked for."""
+    """The image, upright and in a format for browsers, at most as wide as requested."""
     entry = studio.entry(index)
     return picture_of(entry.source, None if width is None else min(max(width, 8), 4096))
 
 
 @endpoints.post("/api/images/{index}/changes")
 def change_image(studio: Studio, index: int, body: NewChanges) -> ImageView:
-    """Change marks; when this is answered, the changes are on the disk."""
+    """Change marks; the changes are on disk before the answer is sent."""
     for new in body.changes:
         studio.apply(index, Change(new.id, body.client, new.marks, new.finished, new.scale))
     return image(studio, index)
@@ -241,7 +241,7 @@ def change_image(studio: Studio, index: int, body: NewChanges) -> ImageView:
 
 @endpoints.post("/api/images/{index}/undo")
 def undo(studio: Studio, index: int, body: Who) -> ImageView:
-    """Take the last change of an image back."""
+    """Undo the last change of an image."""
     studio.entry(index)
     studio.collection.undo(index, body.client)
     studio.learn()
@@ -250,7 +250,7 @@ def undo(studio: Studio, index: int, body: Who) -> ImageView:
 
 @endpoints.post("/api/images/{index}/redo")
 def redo(studio: Studio, index: int, body: Who) -> ImageView:
-    """Do again what was taken back last."""
+    """Redo the last undone change of an image."""
     studio.entry(index)
     studio.collection.redo(index, body.client)
     studio.learn()
@@ -259,38 +259,38 @@ def redo(studio: Studio, index: int, body: Who) -> ImageView:
 
 @endpoints.get("/api/images/{index}/history")
 def history(studio: Studio, index: int) -> list[dict[str, Any]]:
-    """Every change of an image, the oldest first."""
+    """Every change of an image, oldest first."""
     return [to_json(entry) for entry in studio.collection.history(index)]
 
 
 @endpoints.get("/api/images/{index}/proposal")
 def proposal(studio: Studio, index: int) -> Proposed | None:
-    """Where the model sees the landmarks of an image; nothing if there is no model yet."""
+    """Landmarks that the model proposes for an image; empty if there is no model yet."""
     return _proposed(studio.proposal(index))
 
 
 @endpoints.post("/api/images/{index}/refit")
 def refit(studio: Studio, index: int, body: Shape) -> Proposed | None:
-    """Where the model sees the landmarks if some are where a person has put them."""
+    """Landmarks that the model proposes if some are fixed."""
     return _proposed(studio.proposal(index, from_points(body.points), body.fixed))
 
 
 @endpoints.post("/api/images/{index}/follow")
 def follow(studio: Studio, index: int, body: Shape) -> Points:
-    """The most plausible shape with the fixed points where they are, by the model of shapes alone: instant."""
+    """The most plausible shape through the fixed points, from the shape model alone: instant."""
     return Points(as_points(studio.followed(index, from_points(body.points), body.fixed)))
 
 
 @endpoints.get("/api/template")
 def template(studio: Studio) -> Points | None:
-    """The mean of the shapes so far, about the origin and of size 1; nothing before the first."""
+    """The mean of the shapes so far, centred at the origin with size 1; empty before the first."""
     mean = studio.template()
     return None if mean is None else Points(as_points(mean))
 
 
 @endpoints.get("/api/export")
 def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False) -> Response:
-    """All that is finished as one file: coco, tps, csv, dlib, pts (an archive), or csv-mm and other units."""
+    """All finished images as one file: coco, tps, csv, dlib, pts (an archive), or csv-mm and other units."""
     made = export(studio.collection, format, unfinished)
     # Header lines hold Latin letters alone; what was left out is told to the pages in full.
     if made.left_out:
@@ -307,7 +307,7 @@ def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False)
 def next_image(
     studio: Studio, after: int = -1, order: Literal["model", "list"] = "model", skipped: str = ""
 ) -> Next | None:
-    """Which image to do next, and why; those that were skipped (2,7,9) come last. Nothing if all are finished."""
+    """The image to do next, and why; skipped images (2,7,9) come last. Empty if all are finished."""
     passed = {from_text(int, number, "skipped") for number in skipped.split(",") if number}
     found = studio.next_image(after, order, passed)
     return None if found is None else Next(*found)

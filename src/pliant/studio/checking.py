@@ -130,7 +130,7 @@ def _desk(studio: Studio) -> _Desk:
 
 @endpoints.post("/api/check")
 def start_check(studio: Studio) -> JobState:
-    """Look for annotations that look wrong, in the background."""
+    """Search for annotations that look wrong, in the background."""
     if any(job.state == "running" and job.title == _TITLE for job in studio.jobs.states()):
         raise Refused("a check is already running.")
 
@@ -174,7 +174,7 @@ def suspect(studio: Studio, number: int) -> Closely:
 
 @endpoints.post("/api/check/{number}/accept")
 def accept(studio: Studio, number: int, body: Verdict) -> Found:
-    """Say that an annotation is right as it is; it stays so until these points are changed."""
+    """Accept an annotation as correct, until its points are changed."""
     desk = _desk(studio)
     outcome = desk.outcome
     one = _suspect(outcome, number)
@@ -187,7 +187,7 @@ def accept(studio: Studio, number: int, body: Verdict) -> Found:
 
 @endpoints.post("/api/check/{number}/mend")
 def mend(studio: Studio, number: int, body: ByWhom) -> Found:
-    """Put the points where they would be without the error; it is a change like any other, and can be undone."""
+    """Move the points to where they should be; this can be undone like any other change."""
     outcome = _desk(studio).outcome
     one = _suspect(outcome, number)
     index = outcome.images[number]

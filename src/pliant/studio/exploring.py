@@ -72,7 +72,7 @@ class ExploredModel:
 
 @endpoints.get("/api/explore")
 def explored_model(studio: Studio) -> ExploredModel:
-    """The model's shapes, and what its texture looks like."""
+    """The model's shapes, and the layout of its texture."""
     model = studio.model()
     shape, texture = model.levels[-1].shape, model.texture
     count = min(shape.modes, MOST_SHAPE_MODES)
@@ -107,7 +107,7 @@ def explored_model(studio: Studio) -> ExploredModel:
 
 @endpoints.get("/api/explore/texture")
 def explored_texture(studio: Studio, version: str) -> Response:
-    """The pictures of the texture's mean and modes, as `texture` in /api/explore says."""
+    """Pictures of the texture's mean and modes, in the layout of `texture` in /api/explore."""
     model = studio.model()
     if version != _version(model):
         raise Refused("there is a newer model than the one on this page: reload the page.", 409)

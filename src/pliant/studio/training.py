@@ -33,7 +33,7 @@ class Wish:
 
 @endpoints.post("/api/models")
 def train_model(studio: Studio, body: Wish) -> JobState:
-    """Train a model on all images that are finished; it is then the one that Explore and Fit show."""
+    """Train a model on all finished images; Explore and Fit then use it."""
     samples = [(source, points) for _, source, points in studio.collection.annotated()]
     if len(samples) < _LEAST:
         raise Refused(f"{len(samples)} images are finished, but a model needs at least {_LEAST}.")

@@ -11,13 +11,13 @@ endpoints = Endpoints("work")
 
 @endpoints.get("/api/jobs")
 def jobs(studio: Studio) -> list[JobState]:
-    """Background work, the newest first."""
+    """Background work, newest first."""
     return studio.jobs.states()
 
 
 @endpoints.delete("/api/jobs/{number}")
 def stop_job(studio: Studio, number: int) -> JobState:
-    """Stop background work; what it has done stays."""
+    """Stop background work; finished results are kept."""
     job = studio.jobs.find(number)
     job.stop()
     return job.state

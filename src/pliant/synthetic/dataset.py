@@ -9,7 +9,7 @@ from pathlib import Path
 from pliant.arrays import Image
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import write_landmarks
-from pliant.synthetic.portrait import face
+from pliant.synthetic.portrait import face, face_shape
 
 
 def faces(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
@@ -38,7 +38,9 @@ def faces(count: int, seed: int = 0, image_size: int = 256) -> Dataset:
     """
     samples = [
         Sample(
-            _name(index), partial(_image, index, seed, image_size), partial(_points, index, seed, image_size)
+            _name(index),
+            partial(_image, index, seed, image_size),
+            partial(face_shape, index, seed, image_size),
         )
         for index in range(count)
     ]
@@ -94,7 +96,3 @@ def _name(index: int) -> str:
 
 def _image(index: int, seed: int, image_size: int) -> Image:
     return face(index, seed, image_size)[0]
-
-
-def _points(index: int, seed: int, image_size: int) -> Image:
-    return face(index, seed, image_size)[1]

@@ -61,6 +61,13 @@ def face(index: int, seed: int = 0, image_size: int = 256) -> tuple[NDArray[np.u
     return develop(image, exposure_of(image, skin), light, rng), head.points
 
 
+def face_shape(index: int, seed: int = 0, image_size: int = 256) -> NDArray[np.float64]:
+    """The landmarks (68, 2) of one face, without drawing it."""
+    rng = np.random.default_rng([seed, index])
+    identity, expression, pose = draw_identity(rng), draw_expression(rng), draw_pose(rng)
+    return build_head(identity, expression, pose, image_size).points
+
+
 def painted(
     head: Head,
     identity: Identity,

@@ -102,28 +102,28 @@ class NewFit:
 
 @endpoints.get("/api/fitting")
 def fittings(studio: Studio) -> Fittings:
-    """Algorithms, settings and formats that there are."""
+    """Available algorithms, settings and formats."""
     own = Fitting().suited_to(studio.model().settings, len(studio.model().levels)).algorithm
     return Fittings(known_algorithms(own), declared_settings(), list(formats()), MOST_ALGORITHMS)
 
 
 @endpoints.post("/api/uploads")
 def take_upload(studio: Studio, upload: bytes, name: str = "image") -> Uploaded:
-    """Keep an image for fits, for a while and in memory alone."""
+    """Upload an image to fit; it is kept for a while, in memory only."""
     one = bench_of(studio).uploads.take(upload, name)
     return Uploaded(one.id, one.name, one.image.shape[1], one.image.shape[0])
 
 
 @endpoints.get("/api/uploads/{id}/picture")
 def upload_picture(studio: Studio, id: str, width: int | None = None) -> Response:
-    """An image that was sent, as browsers can show it."""
+    """An uploaded image, in a format for browsers."""
     picture = as_picture(bench_of(studio).uploads.find(id).image)
     return Response(encoded(picture, _width(width)), media_type="image/jpeg")
 
 
 @endpoints.post("/api/fits")
 def new_fit(studio: Studio, body: NewFit) -> RunView:
-    """Begin to fit an image, with up to four algorithms from the same start."""
+    """Start fitting an image with up to four algorithms from the same start."""
     model = studio.model()
     settings = _settings(body.settings or {})
     own = settings.suited_to(model.settings, len(model.levels)).algorithm
@@ -144,7 +144,7 @@ def new_fit(studio: Studio, body: NewFit) -> RunView:
 
 @endpoints.get("/api/fits/{id}")
 def fit_so_far(studio: Studio, id: int) -> RunView:
-    """The fits of a run that are there so far."""
+    """The finished fits of a run."""
     return run_view(_run(studio, id))
 
 
@@ -152,7 +152,7 @@ def fit_so_far(studio: Studio, id: int) -> RunView:
 def fit_picture(
     studio: Studio, id: int, of: Literal["image", "reconstruction", "residual"] = "image", fit: int = 0
 ) -> Response:
-    """What was fitted, what the model makes of it, or how far the two are apart: the part that `crop` says."""
+    """The image, its reconstruction, or their difference, within the `crop` of the run."""
     run = _run(studio, id)
     _, _, window = run.window()
     picture = window
@@ -168,7 +168,7 @@ def fit_picture(
 
 @endpoints.get("/api/fits/{id}/overlay")
 def fit_overlay(studio: Studio, id: int, fit: int = 0) -> Response:
-    """The whole image with the landmarks of a fit painted into it, as PNG."""
+    """The whole image with the landmarks of a fit drawn on it, as PNG."""
     run = _run(studio, id)
     # Here, as it takes a second to import, and most studios never draw one.
     from pliant.plots.painter import encoded as painted_file
@@ -180,7 +180,7 @@ def fit_overlay(studio: Studio, id: int, fit: int = 0) -> Response:
 
 @endpoints.get("/api/fits/{id}/points")
 def fit_points(studio: Studio, id: int, fit: int = 0, format: str = "pts") -> Response:
-    """The landmarks of a fit as a file of any format that pliant can write."""
+    """The landmarks of a fit as a file in any format that pliant can write."""
     run, (module, _) = _run(studio, id), find_format(format)
     result = run.find(fit)
     name = f"{_stem(run)}{module.EXTENSIONS[0]}"
@@ -201,7 +201,7 @@ def fit_points(studio: Studio, id: int, fit: int = 0, format: str = "pts") -> Re
 
 @endpoints.get("/api/fits/{id}/table")
 def fit_table(studio: Studio, id: int) -> Response:
-    """All fits of a run as a CSV table, with the columns that tables of fits have."""
+    """All fits of a run as a CSV table, with the usual columns of a table of fits."""
     run = _run(studio, id)
     columns = [name for name in columns_of("fits") if COLUMNS[name].type != "landmarks"]
     text = StringIO()

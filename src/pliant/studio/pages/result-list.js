@@ -54,7 +54,7 @@ export class ResultList {
 
   line(one) {
     const facts = [
-      one.rows === null ? null : `${one.rows.toLocaleString("en")} rows`,
+      one.rows === null ? null : one.rows === 1 ? "1 row" : `${one.rows.toLocaleString("en")} rows`,
       shownBytes(one.bytes),
       shownTime(one.time),
     ];

@@ -100,7 +100,7 @@ export class Overview {
       this.chart.show({
         lines,
         xTitle: `${shownTitle(this.measure)}${unit}`,
-        yTitle: "share of fits",
+        yTitle: "cumulative share of fits",
         xRange: [low, limit],
         yRange: [0, 1],
         percent: true,

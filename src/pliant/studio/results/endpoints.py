@@ -55,14 +55,14 @@ _FACETS = 60
 
 @endpoints.get("/api/results")
 def results(studio: Studio) -> ResultList:
-    """Evaluations, bulk fits, tracks and experiments in the opened folder, and in that of --results."""
+    """Evaluations, bulk fits, tracks and experiments in the open folder and in the --results folder."""
     found = look(studio)
     return ResultList([_as_result(one) for one in found.results], found.sentences)
 
 
 @endpoints.get("/api/results/{id}")
 def result(studio: Studio, id: str) -> OpenResult:
-    """What a result comes to, and what it has."""
+    """Summary and contents of a result."""
     opened = open_by_id(studio, id)
     sheet, found = opened.sheet, opened.found
     names = sheet.shown()
@@ -106,7 +106,7 @@ def result_rows(
     below: float | None = None,
     points: bool = False,
 ) -> ResultRows:
-    """Rows in an order, and those alone that have what is asked for; with their landmarks if these are wanted."""
+    """Sorted and filtered rows, with their landmarks if requested."""
     sheet = open_by_id(studio, id).sheet
     shown = sheet.shown()
     for column in filter(None, (sort, measure)):
@@ -125,7 +125,7 @@ def result_rows(
 
 @endpoints.get("/api/results/{id}/rows/{number}")
 def result_fit(studio: Studio, id: str, number: int) -> ResultFit:
-    """All about one fit."""
+    """Everything about one fit."""
     opened = open_by_id(studio, id)
     sheet = _with_row(opened, number)
     points = sheet.points(number)
@@ -159,7 +159,7 @@ def result_fit(studio: Studio, id: str, number: int) -> ResultFit:
 def result_picture(
     studio: Studio, id: str, row: int, width: int | None = None, around: bool = False
 ) -> Response:
-    """The image of a row, or `around` its landmarks alone; at most so wide."""
+    """The image of a row, or only the part `around` its landmarks, at most `width` wide."""
     opened = open_by_id(studio, id)
     sheet = _with_row(opened, row)
     if width is not None and not 1 <= width <= _WIDEST:
@@ -176,7 +176,7 @@ def result_picture(
 
 @endpoints.get("/api/results/{id}/curves")
 def result_curves(studio: Studio, id: str, measure: str = "") -> Curves:
-    """The share of fits below each value of a measure, a curve for each label."""
+    """The share of fits below each value of a measure, one curve per label."""
     opened = open_by_id(studio, id)
     return curves_of(opened, _measure(opened, measure))
 
@@ -192,19 +192,19 @@ def result_course(studio: Studio, id: str, measure: str = "") -> Courses:
 
 @endpoints.get("/api/results/{id}/sweep")
 def result_sweep(studio: Studio, id: str) -> Sweep | None:
-    """Shares and means against the number that an experiment varies; nothing if it varies none."""
+    """Shares and means against the number that an experiment varies; empty if it varies none."""
     return sweep_of(open_by_id(studio, id))
 
 
 @endpoints.get("/api/results/{id}/tables/{number}")
 def result_table(studio: Studio, id: str, number: int) -> ResultTable:
-    """A table that an experiment's report has, by its place in the list of tables."""
+    """A table of an experiment's report, by its position in the list of tables."""
     return read_table(open_by_id(studio, id), number)
 
 
 @endpoints.post("/api/results/{id}/rows/{number}/take")
 def take_fit(studio: Studio, id: str, number: int) -> Taken:
-    """Propose the landmarks of a fit in the image of the open collection, where a person can correct them."""
+    """Propose the landmarks of a fit for the image in the open collection, to be corrected there."""
     opened = open_by_id(studio, id)
     sheet = _with_row(opened, number)
     points = sheet.points(number)
