@@ -33,7 +33,7 @@ from pliant.synthetic.video import write_video
 ROOT = Path(__file__).parents[1]
 DETECTOR_PAGE = ROOT / "docs" / "how-to" / "use-your-own-detector.md"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^( *)```([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 
 
 def snippets(page: Path) -> list[tuple[str, str]]:
