@@ -42,7 +42,7 @@ napoleon_google_docstring = False
 # Types are prose ("array, shape (v, 2)"): Sphinx would take each word of them for the name of a class.
 napoleon_use_rtype = napoleon_use_param = False
 napoleon_custom_sections = [("Attributes", "params_style")]
-smartquotes = False  # quotes in docstrings belong to code
+smartquotes_action = "D"  # dashes alone: quotes in docstrings belong to code
 default_role = "py:obj"  # backticks in docstrings: a link if there is such a name, code otherwise
 
 sphinx_gallery_conf = {
