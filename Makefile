@@ -70,10 +70,12 @@ docs: $(DOCS)    ## build the site into site/, run its gallery and check its lin
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs 2 -d site/.doctrees docs site
 	$(BIN)/python docs/check_links.py site
 
-pictures: $(READY)  ## redraw the pictures of the docs
+pictures: $(READY)  ## redraw the pictures of the docs, and rewrite the pages that programs make
 	$(BIN)/python docs/draw_pictures.py
 	$(BIN)/python docs/draw_map.py
 	$(BIN)/python docs/draw_framework.py
+	$(BIN)/python docs/list_commands.py
+	$(BIN)/python docs/list_equations.py
 
 clean:           ## remove what the other targets made
 	rm -rf $(VENV) demo experiments site .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

@@ -67,6 +67,7 @@ html_title = "pliant"
 html_static_path = ["site"]
 html_css_files = ["style.css", "gallery.css"]
 html_copy_source = False
+highlight_language = "text"
 html_show_sphinx = False
 # Pages load nothing from elsewhere: formulas are MathML, which browsers draw themselves.
 html_math_renderer = "mathml"

@@ -290,7 +290,7 @@ class TestReplicates:
             ("{individual}-{replicate}", "wing0: names=.* does not match this specimen. A pattern describes"),
             ("{side}", "a pattern needs {individual} once"),
             ("{individual}{who}", "a pattern needs {individual} once"),
-            ("w{individual}ng{side}", "there must be two sides, but there are 6"),
+            ("w{individual}ng{side}", "exactly two sides are needed, found 6"),
         ],
     )
     def test_patterns_that_cannot_be(self, wings, pattern, sentence):

@@ -110,7 +110,7 @@ def morphometrics(
     Generalised Procrustes analysis superimposes all specimens. Semi-landmarks
     slide if you declare them. The command writes coordinates.csv,
     consensus.csv, landmarks.tps and, if there is anything to write,
-    sliders.csv and anova.csv. geomorph reads all of them.
+    sliders.csv and anova.csv. R reads all of them.
 
     If the same specimens were annotated more than once (--replicates), or
     their names tell individuals, sides and replicates apart (--names), a

@@ -138,8 +138,7 @@ def name_parts(specimens: Specimens, pattern: str) -> Specimens:
         sides = sorted(set(found["side"]))
         if len(sides) != 2:
             raise ValueError(
-                f"names={pattern}: there must be two sides, but there are {len(sides)}: "
-                f"{', '.join(sides[:5])}."
+                f"names={pattern}: exactly two sides are needed, found {len(sides)}: {', '.join(sides[:5])}."
             )
         parted = replace(parted, sides=tuple(found["side"]))
     if "replicate" in named:
