@@ -1,7 +1,7 @@
 """All benchmarks, one after the other, and their tables in docs/results/benchmarks.md.
 
-A model of the real faces, if they are there, is trained once for those that take one. A benchmark that fails is
-reported as such, and the others go on.
+If the real faces are there, a model of them is trained once, for the benchmarks that take one. If a benchmark
+fails, the page says so, and the others go on.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _BENCHMARKS = ("train", "features", "kernel", "fit", "peers")
 _TAKE_MODEL = ("kernel", "fit")
 
 _CONTEXT = re.compile(r"data: |model: |A: |reading A once: |fitting \d+ images: |the error of the starts ")
-"""What a benchmark prints beside its rows, and a reader of them wants to know."""
+"""What a benchmark prints besides its rows that a reader wants to know."""
 _WARNING = re.compile(r".*( was not run| could not |: not timed|left out: |may use one core only)")
-"""What it prints when it could not do all that it should."""
+"""What it prints when it could not do everything."""
 
 _TITLES = {
     "ms": "milliseconds",
@@ -42,7 +42,7 @@ _TITLES = {
     "ms_folder": "ms, a folder",
     "ms_two_threads": "ms, a folder with 2 threads",
     "speed_up": "speed-up of 2 threads",
-    "fits_per_second": "fits a second on one core",
+    "fits_per_second": "fits per second on one core",
     "ms_features": "ms, features alone",
     "ms_without_features": "ms, a folder without features",
     "error": "mean error",
@@ -75,7 +75,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     known = ",".join(_BENCHMARKS)
-    parser.add_argument("--only", default=known, help=f"some of {known}; the sections of the others stay")
+    parser.add_argument("--only", default=known, help=f"some of {known}; the other sections stay as they are")
     chosen = parser.parse_args().only.split(",")
     if unknown := sorted(set(chosen) - set(_BENCHMARKS)):
         parser.error(f"there is no benchmark '{unknown[0]}'. Known: {known}.")
@@ -97,7 +97,7 @@ def main() -> None:
 
 
 def _sections() -> dict[str, str]:
-    """The sections that are in the file already, by name."""
+    """The sections that the file already has, by name."""
     text = _RESULTS.read_text() if _RESULTS.exists() else ""
     parts = (part.partition("\n") for part in re.split("^## ", text, flags=re.MULTILINE)[1:])
     return {name: body.strip() for name, _, body in parts}
@@ -123,12 +123,12 @@ def _benchmark(name: str, model: Path | None, file: Path) -> tuple[list[Row] | N
         lines.insert(0, "model: trained on all of lfpw/trainset and helen/trainset")
     else:
         status, lines = _shown(command)
-        lines.insert(0, "model: its own, because there is none of the real faces")
+        lines.insert(0, "model: its own, because the real faces are not there")
     return (None if status else json.loads(file.read_text())), lines
 
 
 def _shown(command: list[str]) -> tuple[int, list[str]]:
-    """The exit status of a command and its lines, which are printed as they come."""
+    """The exit status of a command and its lines. They are printed as they come."""
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
@@ -180,7 +180,7 @@ def _bullets(lines: list[str]) -> str:
 
 
 def _without_folders(text: str) -> str:
-    """File names stay; where they lie on this machine is nobody's business."""
+    """File names stay, folders of this machine go."""
     return re.sub(r"(?<![\w.])/(?:[^\s/'\"]+/)+", "", text)
 
 
@@ -201,7 +201,7 @@ def _commit() -> str:
     if not commit:
         return "an unknown commit"
     changed = git("status", "--porcelain", "--", "..", ":!../docs/results")
-    return f"commit {commit}" + (" and changes that are not committed" if changed else "")
+    return f"commit {commit}" + (" and uncommitted changes" if changed else "")
 
 
 def _machine() -> str:
@@ -227,7 +227,7 @@ def _caches() -> str:
 
 
 def _first(pattern: str, file: str) -> str:
-    """What the pattern's group matches first in a file; nothing where there is no such file."""
+    """The first match of the pattern's group in a file, or nothing if there is no such file."""
     text = Path(file).read_text() if Path(file).exists() else ""
     match = re.search(pattern, text)
     return match[1].strip() if match else ""
