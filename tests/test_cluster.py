@@ -360,11 +360,13 @@ def test_an_address_and_a_scheduler_file(crew, client, tmp_path):
 def test_other_versions_are_named(client, monkeypatch):
     monkeypatch.setattr(pliant, "__version__", "0.0.1")
     with pytest.raises(
-        ValueError, match=r"worker tcp://\S+ has Python .* pliant \S+, this process .* pliant 0.0.1"
+        ValueError, match=r"worker tcp://\S+ has Python .* pliant \S+, but this process has .* pliant 0.0.1"
     ):
         pliant.connect(client).__enter__()
     # One that has joined since is not asked, but told.
-    with pytest.raises(ValueError, match=r"worker tcp://\S+ has pliant \S+, this process pliant 0.0.1"):
+    with pytest.raises(
+        ValueError, match=r"worker tcp://\S+ has pliant \S+, but this process has pliant 0.0.1"
+    ):
         client.submit(do_part, "0.0.1", packed(thirds), packed(1), [""], 1.0).result()
 
 

@@ -43,7 +43,7 @@ import pliant.fitting.fitter, pliant.kernels.cpu, pliant.kernels.projected
     done = run(nowhere, NUMBA_CACHE_DIR=str(tmp_path / "file"))
     assert done.stdout == "5.5\n", done.stderr
     [line] = done.stderr.splitlines()
-    assert "set NUMBA_CACHE_DIR to a folder" in line
+    assert "set NUMBA_CACHE_DIR to a writable folder" in line
 
 
 def fresh(file: Path) -> Any:

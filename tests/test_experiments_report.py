@@ -312,7 +312,7 @@ class TestReports:
         page = (done / "report.html").read_text()
         for content in kept.values():
             assert b64encode(content).decode() in page
-        assert "Where fits begin" in page
+        assert "Starts: the first start" in page
 
     def test_times_say_how_many_iterations_there_were(self, done):
         rows = read(done / "sampling_times.csv")
@@ -320,7 +320,7 @@ class TestReports:
         heads = {path.stem.split("-")[0]: read_head(path) for path in (done / "rows").glob("*.parquet")}
         for one in every:
             head = heads[one["trial"]]
-            one |= {"iterations": head["fitting"]["iterations"], "folds": head["folds"]}
+            one |= {"iterations": head["fitting"].get("iterations", ()), "folds": head["folds"]}
             one |= {"order": head["fitting"]["order"], "motion": head["training"]["motion"]}
         for row in rows:
             mine = [
@@ -478,7 +478,7 @@ class TestSources:
         trial = settings.trial("a", "po-inv-gn")
         assert (trial.sets.part, trial.test_part, trial.sets.images) == ("x", "y", "b")
         file.write_text("[experiment]\nform = 1\n")
-        with pytest.raises(ValueError, match="Known: .*from"):
+        with pytest.raises(ValueError, match="Known settings: .*from"):
             read_file(file, KINDS)
 
     def test_wrong_parts_are_a_sentence(self, world, command, tmp_path):

@@ -127,11 +127,14 @@ class TestNames:
         names = set(
             re.findall(r"(?<![\w./:-])((?:pliant|plots|report)(?:\.[A-Za-z_]\w*)+)(?![\w/]|\.\w)", code)
         )
+        imports = re.findall(r"^from (pliant[\w.]*) import (.+)$", code, re.M)
+        for module, listed in imports:
+            for name in listed.split(","):
+                assert hasattr(importlib.import_module(module), name.strip()), f"{page}: {module}.{name}"
+        names -= {module for module, _ in imports}
         for name in names:
             # What is imported along with other things is not promised to be there.
             assert not name.startswith("pliant.") or name.split(".")[1] in dir(pliant), f"{page}: {name}"
-        for room, listed in re.findall(r"^from (pliant[\w.]*) import (.+)$", code, re.M):
-            names |= {f"{room}.{name.strip()}" for name in listed.split(",")}
         for name in names - NOT_PYTHON:
             room, *rest = name.split(".")
             found = pliant if room == "pliant" else importlib.import_module(f"pliant.{room}")

@@ -178,7 +178,7 @@ class TestTraining:
         middle = dataset_from_arrays(
             [sample.image() for sample in mixed], [sample.points()[order] for sample in mixed]
         )
-        with pytest.raises(ValueError, match="facing=left: it is the side of the first landmark"):
+        with pytest.raises(ValueError, match="facing=left: this is the side of the first landmark"):
             pliant.train(middle, **SETTINGS, confidence=False, facing="left")
 
 

@@ -73,7 +73,7 @@ class TestPages:
         assert one == other
 
     def test_what_is_no_picture_is_refused(self):
-        with pytest.raises(ValueError, match="'a face' is neither"):
+        with pytest.raises(ValueError, match="'a face' must be PNG"):
             report.picture(b"text", "a face")
 
 

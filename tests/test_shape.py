@@ -157,7 +157,7 @@ def test_a_rigid_object_has_no_modes():
 @pytest.mark.parametrize(
     ("shapes", "sentence"),
     [
-        (np.zeros((3, 4)), "dimensions"),
+        (np.zeros((3, 4)), "shapes, landmarks, 2"),
         (np.zeros((1, 4, 2)), "at least two shapes"),
         (np.zeros((5, 2, 2)), "at least three landmarks"),
     ],

@@ -260,7 +260,7 @@ class TestValidation:
         data = pliant.load_dataset(folder)
         here, there = validate(data, 2), validate(data, Elsewhere(seed))
         assert len(here.problems) == 5
-        assert "repeats" in here.problems[-1]
+        assert "is the same as" in here.problems[-1]
         assert there.problems == here.problems
         assert there.sizes == here.sizes
         assert there.left_out == here.left_out == 5
