@@ -104,7 +104,12 @@ def test_two_annotators_side_by_side(new_page: Callable[..., Any], leaf_studio: 
     page = new_page(
         f"{leaf_studio.address}/check", viewport={"width": 390, "height": 844}, color_scheme="dark"
     )
-    page.click("#show-annotators")
+    # On a busy machine the button is there before its script.
+    for _ in range(40):
+        page.click("#show-annotators")
+        page.wait_for_timeout(250)
+        if page.locator("#place").is_visible():
+            break
     page.fill("#place", "../elsewhere.csv")
     page.keyboard.press("Enter")
     page.get_by_text("is not in the open folder").wait_for()
