@@ -1,4 +1,4 @@
-"""The paper's six experiments and three of our own, on any annotated images: one file each."""
+"""The paper's six experiments and four of our own, on any annotated images: one file each."""
 
 from pliant.experiments.conduct import EXPERIMENTS, Conducted, Drawn, chosen, conduct, draw
 from pliant.experiments.merging import Merged, merge_experiments
