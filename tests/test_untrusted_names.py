@@ -90,7 +90,7 @@ def test_an_address_in_a_landmark_file_is_not_opened(name, folder, asked):
     }
     (folder / "coco.json").write_text(json.dumps(document))
     (sample,) = load_dataset(folder / "coco.json", images=folder / "images")
-    with pytest.raises(ImageError, match="coco.json: .*give the folder of the images with images=FOLDER"):
+    with pytest.raises(ImageError, match="coco.json: .*an address.* there is no .* next to this file"):
         sample.image()
     # The same file in a store: now the folder is an address as well, and the chain must not grow.
     Spy.store.clear()

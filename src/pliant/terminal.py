@@ -33,6 +33,11 @@ def say(text: object, *, colour: str = "", error: bool = False) -> None:
     typer.secho(printable(text), fg=colour or None, err=error)
 
 
+def counted(count: int, noun: str) -> str:
+    """A number of things in words: `1 image`, `2 images`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def console(*, error: bool = False) -> Console:
     """A rich console for which every text is plain, whatever brackets and escapes are in it."""
     from rich.console import Console

@@ -27,7 +27,7 @@ from pliant.cli.options import (
 )
 from pliant.cli.starts import announce_detector
 from pliant.settings import Training
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
     from pliant.crew import Crew
@@ -100,6 +100,8 @@ def train(
 
     import pliant
     from pliant.data.addresses import as_source, plain_name, require_folder_of, with_ending
+    from pliant.data.dataset import Dataset
+    from pliant.data.missing_images import about_missing, without_missing
 
     target = as_source(output)
     require_folder_of(target)
@@ -124,12 +126,18 @@ def train(
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     dataset = dataset if group_by is None else dataset.grouped(group_by)
+    dataset, missing = without_missing(dataset)
+    if len(missing) and not (training.skip_invalid and len(dataset)):
+        leave_out = " Use skip_invalid=True to train without them." if len(dataset) else ""
+        raise ValueError(f"{about_missing(missing, dataset)}{leave_out}")
     held = None
     if hold_out:
         dataset, held = dataset.split(hold_out, training.seed)
     if dry_run:
-        _say_plan(dataset, target, as_json)
+        _say_plan(dataset, missing, target, as_json)
         return
+    # Training lists what it leaves out.
+    dataset = Dataset(dataset.samples + missing.samples, dataset.source)
     if triangles is not None:
         training = training.changed(triangles=_read_numbers(triangles, 3))
     if pairs is not None:
@@ -216,20 +224,23 @@ def _write_held_out(path: Source, held: Dataset) -> None:
         )
 
 
-def _say_plan(dataset: Dataset, output: Source, as_json: bool) -> None:
+def _say_plan(dataset: Dataset, missing: Dataset, output: Source, as_json: bool) -> None:
     import json
 
     from pliant.data.addresses import with_ending
+    from pliant.data.missing_images import about_missing
 
     annotated = sum(sample.points_source is not None for sample in dataset)
     groups = len({sample.group for sample in dataset if sample.group})
-    plan = {"images": len(dataset), "annotated": annotated, "groups": groups, "output": str(output)}
     if as_json:
-        say(json.dumps(plan, indent=2))
+        plan = {"images": len(dataset), "annotated": annotated, "missing": len(missing), "groups": groups}
+        say(json.dumps({**plan, "output": str(output)}, indent=2))
         return
+    if len(missing):
+        say(told(about_missing(missing, dataset)), colour="yellow", error=True)
     say(
-        f"would train on {annotated} annotated images of {len(dataset)}"
-        + (f" in {groups} groups" if groups else "")
+        f"would train on {counted(annotated, 'annotated image')} of {len(dataset)}"
+        + (f" in {counted(groups, 'group')}" if groups else "")
         + f", and write {output} and {with_ending(output, '.toml')}"
     )
 

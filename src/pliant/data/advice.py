@@ -8,13 +8,19 @@ from pathlib import Path
 from pliant.data import images
 from pliant.data.dataset import Dataset
 from pliant.data.formats import PLAIN_TEXT, endings_beside_images
+from pliant.data.missing_images import about_missing, without_missing
 
 
 def advice(dataset: Dataset) -> str:
     """A sentence if most images have no landmarks, or most landmarks no image, and nothing otherwise.
 
+    If images that a file names are missing, it says so however few they are: it says where they were looked for.
+
     No file is read for it: files are only looked for.
     """
+    there, missing = without_missing(dataset)
+    if any(not isinstance(sample.image_source, (Path, str)) for sample in missing):
+        return about_missing(missing, there)
     bare = [sample.image_source for sample in dataset if sample.points_source is None]
     apart = [
         sample.points_source

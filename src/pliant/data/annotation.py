@@ -15,8 +15,14 @@ from pliant.arrays import Concise, Float64, Floats, Image
 Size = tuple[int, int]
 """Width and height of an image, in pixels."""
 
+UNKNOWN_SIZE: Size = (1, 1)
+"""Stands for the size of an image that cannot be read, so that the rest of a landmark file can."""
+
 ImageSizes = Callable[[str], Size]
-"""The size of an image by the name that a file gives it; raises a sentence if there is no such image."""
+"""The size of an image by the name that a file gives it; raises a sentence if there is no such image.
+
+It may return `UNKNOWN_SIZE` instead of raising. Coordinates that depend on it are then meaningless.
+"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from pliant.data.addresses import (
     plain_name,
     with_ending,
 )
-from pliant.data.annotation import ImageSizes, Size
+from pliant.data.annotation import UNKNOWN_SIZE, ImageSizes, Size
 from pliant.data.names import from_text
 
 
@@ -45,20 +45,25 @@ def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Sour
             )
             if image is not None and is_file(image, listed=True):
                 return image
+    raise ValueError(f"{not_found(name, landmarks, folder)}{'.' if folder is not None else _GIVE}")
+
+
+_GIVE = ": give the folder of the images with images=FOLDER."
+
+
+def not_found(name: str, landmarks: Source, folder: Source | None) -> str:
+    """What to say about an image that is not there, up to the full stop: its name, and where it was looked for."""
     if not name:
-        raise ValueError(
-            f"{landmarks}: there is no image next to this file: give the folder of the images with "
-            "images=FOLDER."
-        )
-    where = parent(landmarks) if folder is None else folder
+        there = "" if folder is None else f", and none of the same name in {folder}"
+        return f"{landmarks}: there is no image next to this file{there}"
+    plain = name.replace("\\", "/")
+    where = f"in {parent(landmarks)}" if folder is None else f"in {folder} or next to this file"
     if _is_remote(plain):
-        raise ValueError(
+        return (
             f"{landmarks}: {name} is an address, which a landmark file must not contain, and there is no "
-            f"{names[-1]} in {where}: give the folder of the images with images=FOLDER."
+            f"{plain.rsplit('/', 1)[-1]} {where}"
         )
-    raise ValueError(
-        f"{landmarks}: the image {name} is not in {where}: give the folder of the images with images=FOLDER."
-    )
+    return f"{landmarks}: the image {name} is not {where}"
 
 
 def _is_remote(name: str) -> bool:
@@ -66,11 +71,19 @@ def _is_remote(name: str) -> bool:
     return "://" in name or name.startswith("//")
 
 
-def sizes_of_images(landmarks: Source, folder: Source | None = None) -> ImageSizes:
-    """A function that finds the size of an image that a landmark file names, reading its header alone."""
+def sizes_of_images(landmarks: Source, folder: Source | None = None, or_unknown: bool = False) -> ImageSizes:
+    """A function that finds the size of an image that a landmark file names, reading its header alone.
+
+    If `or_unknown`, an image that is not there or cannot be read is no error, and has the `UNKNOWN_SIZE`.
+    """
 
     @cache
     def size(name: str) -> Size:
-        return images.image_size(image_of(from_text(name), landmarks, folder))
+        try:
+            return images.image_size(image_of(from_text(name), landmarks, folder))
+        except ValueError:
+            if or_unknown and name:
+                return UNKNOWN_SIZE
+            raise
 
     return size

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path, PurePosixPath
+from typing import NoReturn
 
-from pliant.arrays import Image
+from pliant.arrays import Floats, Image
 from pliant.data import images, manifest
 from pliant.data.addresses import (
     Source,
@@ -25,7 +26,7 @@ from pliant.data.addresses import (
     plain_name,
     with_ending,
 )
-from pliant.data.annotation import Annotation
+from pliant.data.annotation import UNKNOWN_SIZE, Annotation
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import (
     HEAD,
@@ -36,6 +37,7 @@ from pliant.data.formats import (
 )
 from pliant.data.image_lookup import image_of
 from pliant.data.landmark_files import annotations_in
+from pliant.data.missing_images import absent
 from pliant.data.sources import local_matches
 from pliant.files import real_path, require_plain
 
@@ -85,6 +87,9 @@ def load_dataset(
         raise ValueError("give at least one folder of images.")
     if format:
         find_format(format)  # a name that is wrong should be said once, not for every file
+    if images is not None and not is_folder(as_source(images)):
+        exists = "this is a file, not a folder." if is_file(as_source(images)) else "there is no such folder."
+        raise ValueError(f"images={images}: {exists}")
     every: list[Source] = []
     for source in sources:
         every += [source] if isinstance(source, (str, Path)) else source
@@ -161,15 +166,18 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
     samples: list[Sample] = []
     for stem, beside in by_stem.items():
         pictures = [file for file in beside if ending(file) in images.EXTENSIONS]
+        found: list[tuple[str, Source | Callable[[], Image]]] = [(str(file), file) for file in pictures]
         landmarks = _landmarks(beside, bool(pictures))[:1]
         if landmarks and not pictures:
             if stem.rpartition(".")[0] in numbered:
                 continue
-            pictures = [_picture(landmarks[0], pictures_in)]
+            made = _picture(landmarks[0], pictures_in)
+            named = made if isinstance(made, (Path, str)) else landmarks[0]
+            found = [(str(named), made)]
         objects = [*landmarks, *(file for _, file in sorted(numbered.get(stem, []), key=itemgetter(0)))]
         samples += [
-            Sample(object_name(str(picture), number), picture, points, format=format)
-            for picture in pictures
+            Sample(object_name(name, number), picture, points, format=format)
+            for name, picture in found
             for number, points in enumerate(objects or [None])
         ]
     if all(sample.points_source is None for sample in samples):
@@ -218,13 +226,13 @@ def _one_each(tables: Sequence[Source], alone: Sequence[Sample], folder: Source,
     return samples + [sample for sample in alone if sample.image_source not in found]
 
 
-def _picture(landmarks: Source, folder: Source | None) -> Source:
+def _picture(landmarks: Source, folder: Source | None) -> Source | Callable[[], Image]:
     """The image of a landmark file that has none beside it."""
     if folder is not None:
         try:
             return image_of("", landmarks, folder)
-        except ValueError:
-            pass
+        except ValueError as error:
+            return partial(absent, str(error), "", landmarks, folder)
     # A name that is not there, so that validation reports landmarks whose image went missing.
     return with_ending(landmarks, ".jpg")
 
@@ -234,7 +242,7 @@ def _file(source: Source, folder: Source | None, format: str, named: bool = True
     rows = manifest.read_manifest(source) if ending(source) in manifest.ENDINGS else None
     if rows is not None:
         return _rows(rows, source, format, named)
-    return _annotated(annotations_in(source, format, folder), source, folder)
+    return _annotated(annotations_in(source, format, folder, or_unknown=True), source, folder)
 
 
 def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bool) -> list[Sample]:
@@ -277,17 +285,32 @@ def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source
     seen: Counter[str] = Counter()
     for annotation in annotations:
         image = annotation.pixels or found(annotation.image)
+        points: Annotation | Callable[[], Floats] = annotation
+        box = annotation.box
+        if annotation.size == UNKNOWN_SIZE and (why := _unsized(image)):
+            # Its coordinates mean nothing without the size of the image.
+            points, box = partial(_no_points, why), None
         if isinstance(image, ValueError):
-            image = partial(_no_image, str(image))
+            image = partial(absent, str(image), annotation.image, source, folder)
         name = str(image) if isinstance(image, (Path, str)) else annotation.image or str(source)
-        samples.append(
-            Sample(object_name(name, seen[name]), image, annotation, annotation.group, box=annotation.box)
-        )
+        samples.append(Sample(object_name(name, seen[name]), image, points, annotation.group, box=box))
         seen[name] += 1
     return samples
 
 
-def _no_image(sentence: str) -> Image:
+def _unsized(image: Source | ValueError | Callable[[], Image]) -> str:
+    """Why the size of an image cannot be read; empty if it can."""
+    if isinstance(image, ValueError):
+        return str(image)
+    try:
+        if isinstance(image, (Path, str)):
+            images.image_size(image)
+    except images.ImageError as error:
+        return str(error)
+    return ""
+
+
+def _no_points(sentence: str) -> NoReturn:
     raise images.ImageError(sentence)
 
 

@@ -61,7 +61,7 @@ class InvalidDataset(ValueError):
         self.problems = tuple(problems)
         self._made_of = self.problems, samples, what_to_do
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
-        otherwise = "" if what_to_do else " (skip_invalid=True leaves these samples out)"
+        otherwise = "" if len(problems) >= samples else " (skip_invalid=True leaves these samples out)"
         super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
 
     def __reduce__(self) -> tuple[type[InvalidDataset], tuple[Any, ...]]:
@@ -254,7 +254,7 @@ def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool
     try:
         image = sample.image()
     except (ValueError, OSError) as error:
-        problems.append(str(error))
+        problems = list(dict.fromkeys([*problems, str(error)]))
     if points is not None and points.ndim == 2:
         # Half a landmark is none.
         points = np.where(np.any(np.isnan(points), axis=1, keepdims=True), np.nan, points)

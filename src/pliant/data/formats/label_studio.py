@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation, Convention, ImageSizes, Size, box_around
+from pliant.data.annotation import UNKNOWN_SIZE, Annotation, Convention, ImageSizes, Size, box_around
 from pliant.data.documents import entry, read_json
 from pliant.data.landmark_names import by_name, names_seen, points_by_name, refuse_sparse, without_numbers
 
@@ -204,8 +204,8 @@ def _image(task: Any, where: str, sizes: ImageSizes) -> str:
     original = re.sub(r"^[0-9a-f]{8}-", "", name)
     for candidate in (name, original):
         try:
-            sizes(candidate)
+            if sizes(candidate) != UNKNOWN_SIZE:
+                return candidate
         except (ValueError, OSError):
             continue
-        return candidate
     return name

@@ -1,0 +1,105 @@
+"""Missing images: the rest can be used, and advice that was followed already is not given again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pliant
+
+
+@pytest.fixture
+def wings(face_folders, tmp_path, monkeypatch):
+    """`wings.tps` and `wings.json` about fourteen images in `photos`; the names of the two that are gone."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(face_folders / "train", "photos")
+    annotations = [
+        pliant.data.Annotation(
+            Path(sample.name).name, sample.points(), size=(sample.image().shape[1], sample.image().shape[0])
+        )
+        for sample in pliant.load_dataset("photos")
+    ]
+    for file in ("wings.tps", "wings.json"):
+        pliant.write_annotations(file, annotations)
+    for file in Path("photos").glob("*.pts"):
+        file.unlink()
+    for annotation in annotations[3:5]:
+        (Path("photos") / annotation.image).unlink()
+    return [annotation.image for annotation in annotations[3:5]]
+
+
+@pytest.mark.parametrize("file", ["wings.tps", "wings.json"])
+def test_check_lists_them_and_checks_the_rest(wings, command, file):
+    said = command("check", file, "--images", "photos", code=3).out
+    assert f"{file}: the image {wings[0]} is not in photos or next to this file." in said
+    assert "14 samples: 2 problems" in said
+    assert f"2 of 14 images are missing: {wings[0]}, {wings[1]}" in said
+    assert "--images FOLDER" not in said
+    found = json.loads(command("check", file, "--images", "photos", "--json", code=3).out)
+    assert len(found["problems"]) == 2
+
+
+@pytest.mark.parametrize("file", ["wings.tps", "wings.json"])
+def test_train_stops_and_says_where_it_looked(wings, command, file):
+    for words in ((), ("--dry-run",), ("--hold-out", "0.2")):
+        said = command("train", file, "--images", "photos", "-o", "m.pliant", *words, code=1).err
+        assert f"2 of 14 images are missing: {wings[0]}, {wings[1]}" in said
+        assert f"The names in {file} were looked for in photos and next to that file." in said
+        assert "--skip-invalid" in said
+        assert "--images FOLDER" not in said
+    said = command("train", file, "-o", "m.pliant", "--skip-invalid", "--dry-run", code=1).err
+    assert "14 of 14 images are missing" in said
+    assert "--images FOLDER" in said
+
+
+def test_train_leaves_them_out_and_lists_them(wings, command):
+    words = ("train", "wings.tps", "--images", "photos", "--skip-invalid", "-o", "m.pliant")
+    said = command(*words, "--dry-run")
+    assert "would train on 12 annotated images" in said.out
+    assert wings[0] in said.err
+    said = command(*words, "--hold-out", "0.25", "--preset", "quick", "--no-confidence")
+    assert f"the image {wings[0]} is not in photos" in said.err
+    assert pliant.load("m.pliant").provenance["samples"] == 9
+    assert pliant.load("m.pliant").provenance["left_out"] == 2
+    assert not any(name in Path("m.held-out.csv").read_text() for name in wings)
+
+
+def test_the_others_have_their_landmarks(wings):
+    dataset = pliant.load_dataset("wings.tps", images="photos")
+    right = pliant.load_dataset("wings.json", images="photos")
+    assert dataset[0].points() == pytest.approx(right[0].points(), abs=0.01)
+    with pytest.raises(ValueError, match=f"the image {wings[0]} is not in photos"):
+        dataset[3].points()
+
+
+def test_an_image_whose_size_cannot_be_read_stops_nothing_either(wings, command):
+    (Path("photos") / wings[0]).write_bytes(b"no image")
+    said = command("check", "wings.tps", "--images", "photos", code=3).out
+    assert f"{wings[0]}: this is not an image of a known format." in said
+    assert "14 samples: 2 problems" in said
+
+
+def test_convert_names_them_and_converts_the_rest(wings, command):
+    said = command("convert", "wings.tps", "wings.csv", "--images", "photos", code=3)
+    assert wings[0] in said.out + said.err
+    assert len(pliant.read_annotations("wings.csv")) == 12
+
+
+def test_a_folder_that_is_not_there(wings, command):
+    for words in (("check",), ("train", "--dry-run"), ("train", "--skip-invalid", "--dry-run")):
+        said = command(*words, "wings.json", "--images", "nowhere", code=1).err
+        assert "--images nowhere: there is no such folder." in said
+    assert "this is a file" in command("check", "wings.json", "--images", "wings.tps", code=1).err
+
+
+def test_landmark_files_without_images_in_a_folder_that_was_given(wings, command):
+    Path("landmarks").mkdir()
+    for sample in pliant.load_dataset("wings.json", images="photos"):
+        pliant.write_landmarks(
+            Path("landmarks") / f"{Path(sample.name).stem}.pts", sample.annotation().points
+        )
+    said = command("train", "landmarks", "--images", "photos", "--dry-run", code=1).err
+    assert "2 of 14 images are missing" in said
+    assert "were looked for in photos" in said
+    assert "--images FOLDER" not in said
