@@ -106,7 +106,7 @@ class TestReading:
         for number in range(6):
             Image.new("L", (100, 100)).save(tmp_path / f"wing{number}.jpg")
         wings.write_text(wings.read_text().replace("C:\\wings\\", ""))
-        converted = [replace(one, curves=()) for one in read_annotations(wings)]
+        converted = [replace(one, curves=(), spacing=None) for one in read_annotations(wings)]
         write_annotations(tmp_path / "wings.csv", converted)
         theirs = read_specimens(tmp_path / "wings.csv")
         assert_allclose(theirs.points, read_specimens(wings).points, atol=1e-4)

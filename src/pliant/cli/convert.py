@@ -47,6 +47,13 @@ Names = Annotated[
         "have, 'keep' leaves them as they are; or give the names, separated by commas."
     ),
 ]
+Scale = Annotated[
+    str,
+    typer.Option(
+        help="Length of a pixel, for images whose files do not give it: a number, a CSV file with the columns "
+        "image and scale, or a TPS file with SCALE."
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
 
 
@@ -59,6 +66,7 @@ def convert(
     images: ImageFolder = None,
     preview: Preview = None,
     names: Names = "",
+    scale: Scale = "",
     force: Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -79,7 +87,14 @@ def convert(
     if preview is not None and not preview.parent.is_dir():
         raise ValueError(f"{preview}: the folder {preview.parent} does not exist.")
     plan = conversion.plan_conversion(
-        source, output, from_format=from_format, to_format=to_format, images=images, names=names, force=force
+        source,
+        output,
+        from_format=from_format,
+        to_format=to_format,
+        images=images,
+        names=names,
+        scale=scale or None,
+        force=force,
     )
     done = conversion.Conversion(plan.objects) if dry_run else conversion.convert(plan)
     problems = [*plan.problems, *done.problems]

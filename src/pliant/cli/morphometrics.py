@@ -73,8 +73,8 @@ def morphometrics(
     scale: Annotated[
         str,
         typer.Option(
-            help="Length of a pixel, if the files do not give it: a number, or a CSV file with the columns "
-            "image and scale."
+            help="Length of a pixel, if the files do not give it: a number, a CSV file with the columns image "
+            "and scale, or a TPS file."
         ),
     ] = "",
     unit: Annotated[str, typer.Option(help="Unit of the scale, such as mm.")] = "",

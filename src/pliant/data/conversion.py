@@ -19,6 +19,7 @@ from pliant.data.formats import Format, find_format, format_for_ending, write_an
 from pliant.data.images import ImageError, image_size
 from pliant.data.landmark_names import differing_names, usual_names
 from pliant.data.loading import load_dataset
+from pliant.data.scales import given_scale, scale_of
 from pliant.data.validation import numbered
 from pliant.files import real_path, replaced
 
@@ -109,6 +110,7 @@ def plan_conversion(
     to_format: str = "",
     images: Source | None = None,
     names: str = "",
+    scale: float | Path | str | None = None,
     force: bool = False,
 ) -> Plan:
     """Plan the conversion of landmarks to another format. Nothing is written yet.
@@ -128,6 +130,9 @@ def plan_conversion(
     names : str
         What to do if the names of landmarks differ between files: `"usual"` uses the most frequent names, `"keep"`
         leaves them, and names separated by commas are given to all.
+    scale : float, Path, str or None
+        The length of a pixel, for images whose files do not say it: a number, a CSV file with the columns image
+        and scale, or a TPS file with SCALE.
     force : bool
         Replace existing files. Files that are read are never replaced.
 
@@ -154,7 +159,9 @@ def plan_conversion(
     module, convention = find_format(to_format)
     to_folder = _is_folder(output, module)
     samples = load_dataset(source, images=images, format=from_format)
+    lengths = None if scale is None else given_scale(scale)
     read, problems = _read(samples, None if to_folder else output.parent)
+    read = [_with_scale(one, lengths) for one in read]
     read, unsized = _with_sizes(read, convention, to_format)
     read, strayed = _without_strays(read, convention, to_format)
     problems += unsized + strayed
@@ -258,6 +265,21 @@ def _read(samples: Iterable[Sample], home: Path | None) -> tuple[list[Converted]
         located = replace(annotation, image=name, size=size, pixels=sample.image)
         read.append(Converted(located, sample))
     return read, problems
+
+
+def _with_scale(one: Converted, lengths: float | Mapping[str, float] | None) -> Converted:
+    """With the length of a pixel that was given, or that of a DICOM image, if the landmark file says none."""
+    annotation, sample = one.annotation, one.sample
+    if annotation.spacing is not None:
+        return one
+    if lengths is not None:
+        spacing = scale_of(lengths, annotation.image, sample.name.partition(", object ")[0])
+    else:
+        try:
+            spacing = sample.spacing()
+        except (ValueError, OSError):
+            spacing = None
+    return replace(one, annotation=replace(annotation, spacing=spacing))
 
 
 def _without_strays(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +17,8 @@ from pliant.data.formats import tps
 from pliant.data.image_lookup import image_of
 from pliant.data.images import ImageError, image_size, image_spacing
 from pliant.data.loading import load_dataset
-from pliant.morphometrics.specimens import MILLIMETRES, UNNAMED, Specimens, counted
+from pliant.data.scales import given_scale, scale_of
+from pliant.morphometrics.specimens import MILLIMETRES, UNNAMED, Specimens, about_scales, counted
 from pliant.table import read_fits, read_head
 
 LITTLE = 0.5
@@ -59,8 +59,8 @@ def read_specimens(
     format : str
         The format of landmark files; by default their content decides.
     scale : float, Path, str or None
-        The length of a pixel, for images whose files do not say it: a number, or a CSV file with the columns image
-        and scale.
+        The length of a pixel, for images whose files do not say it: a number, a CSV file with the columns image
+        and scale, or a TPS file with SCALE.
     unit : str
         The unit of lengths, such as `"mm"`. In DICOM files it is millimetres.
     least_confidence : float or None
@@ -328,66 +328,17 @@ def _name(image: str) -> str:
 def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -> Specimens:
     """The specimens with scales for those that had none, and a sentence if some still have none."""
     scales = specimens.scales.copy()
-    length = _number(scale)
     without = np.isnan(scales)
-    if length is None and scale is not None:
-        given = _scale_table(Path(str(scale)))
+    if scale is not None:
+        given = given_scale(scale)
         for number in np.flatnonzero(without):
-            names = (
-                specimens.images[number],
-                PureWindowsPath(specimens.images[number]).name,
-                specimens.names[number],
-            )
-            scales[number] = next((given[name] for name in names if name in given), np.nan)
-    elif length is not None:
-        if not 0 < length < np.inf:
-            raise ValueError(f"scale={length:g}: the length of a pixel must be above 0.")
-        scales[without] = length
+            found = scale_of(given, specimens.images[number], specimens.names[number])
+            scales[number] = np.nan if found is None else found
     kinds = {specimens.unit} if not np.all(without) else set()
     if kinds == {MILLIMETRES} and unit not in ("", MILLIMETRES):
         raise ValueError(f"unit={unit}: the pixel length of DICOM files is in mm: leave out the unit.")
     if scale is not None and np.any(without):
         kinds.add(unit or UNNAMED)
-    notes = list(specimens.notes)
-    lacking = np.isnan(scales)
-    if np.all(lacking):
-        notes.append(
-            "No image has a scale, so centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
-        )
-    elif np.any(lacking):
-        first = specimens.names[int(np.argmax(lacking))]
-        notes.append(
-            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes "
-            "are in pixels, which cannot be compared between images of different magnification."
-        )
-    elif not unit and kinds != {MILLIMETRES}:
-        notes.append("The unit of the scale is unknown: give it with unit=mm or another.")
     named = unit or (MILLIMETRES if kinds == {MILLIMETRES} else UNNAMED)
-    return replace(specimens, scales=scales, unit=named, notes=tuple(notes))
-
-
-def _number(scale: float | Path | str | None) -> float | None:
-    try:
-        return None if scale is None else float(str(scale))
-    except ValueError:
-        return None
-
-
-def _scale_table(path: Path) -> dict[str, float]:
-    """The length of a pixel by the name of the image."""
-    try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, UnicodeDecodeError):
-        raise ValueError(f"scale={path}: this is neither a number nor a readable CSV file.") from None
-    if not rows or not {"image", "scale"} <= set(rows[0]):
-        raise ValueError(f"{path}: the first line must have the columns image and scale.")
-    found = {}
-    for number, row in enumerate(rows, start=2):
-        try:
-            length = float(row["scale"])
-        except (TypeError, ValueError):
-            length = 0.0
-        if not 0 < length < np.inf:
-            raise ValueError(f"{path}, row {number}: the scale of {row['image']} must be a number above 0.")
-        found[row["image"]] = length
-    return found
+    scaled = replace(specimens, scales=scales, unit=named)
+    return replace(scaled, notes=(*specimens.notes, *about_scales(scaled)))

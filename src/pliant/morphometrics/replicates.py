@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import PureWindowsPath
 
 import numpy as np
 
+from pliant.arrays import Float64
 from pliant.data.agreement import match_names, same_order
-from pliant.morphometrics.specimens import Specimens, counted
+from pliant.morphometrics.specimens import Specimens, about_scales, counted
 
 _FIELDS = ("individual", "side", "replicate")
 
@@ -53,7 +55,8 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
         raise ValueError(
             f"the sets of annotations have no specimen in common: {first.names[0]} is not in all of them."
         )
-    notes = [note for one in sets for note in one.notes]
+    # Scales are judged once the sets are joined: what one lacks, another may have.
+    notes = [note for one in sets for note in one.notes if note not in about_scales(one)]
     alone = sum(len(one) for one in sets) - len(sets) * len(common)
     if alone:
         notes.append(f"Left out: {counted(alone)} that are not in all sets of annotations.")
@@ -63,20 +66,33 @@ def join_sets(sets: Sequence[Specimens]) -> Specimens:
         order = [where[pairs[name]] for name in common]
         points = one.points[order][:, same_order(first.landmark_names, one.landmark_names)]
         parts.append((one, order, points, str(number)))
-    return Specimens(
+    images = tuple(one.images[place] for one, order, _, _ in parts for place in order)
+    joined = Specimens(
         tuple(f"{name}_{number}" for _, _, _, number in parts for name in common),
         np.concatenate([points for _, _, points, _ in parts]),
-        tuple(one.images[place] for one, order, _, _ in parts for place in order),
+        images,
         first.landmark_names,
-        np.concatenate([one.scales[order] for one, order, _, _ in parts]),
-        first.unit,
+        _shared_scales(images, np.concatenate([one.scales[order] for one, order, _, _ in parts])),
+        next((one.unit for one in sets if np.any(np.isfinite(one.scales))), first.unit),
         first.curves,
         np.concatenate([one.confidence[order] for one, order, _, _ in parts]),
         np.concatenate([one.reflected[order] for one, order, _, _ in parts]),
         individuals=tuple(name for _ in parts for name in common),
         replicates=tuple(number for _, _, _, number in parts for _ in common),
         observed=True,
-        notes=tuple(dict.fromkeys(notes)),
+    )
+    return replace(joined, notes=tuple(dict.fromkeys([*about_scales(joined), *notes])))
+
+
+def _shared_scales(images: Sequence[str], scales: Float64) -> Float64:
+    """Scales `(k,)`, each for all annotations of its image: fits have none, but their images may."""
+    names = [PureWindowsPath(image).name for image in images]
+    known = {name: scale for name, scale in zip(names, scales, strict=True) if name and np.isfinite(scale)}
+    return np.array(
+        [
+            known.get(name, np.nan) if np.isnan(scale) else scale
+            for name, scale in zip(names, scales, strict=True)
+        ]
     )
 
 

@@ -213,5 +213,24 @@ def facing_alike(specimens: Specimens) -> Specimens:
     )
 
 
+def about_scales(specimens: Specimens) -> list[str]:
+    """A sentence if scales or their unit are unknown: lengths are in pixels then, or in a unit without a name."""
+    lacking = np.isnan(specimens.scales)
+    if np.all(lacking):
+        return [
+            "No image has a scale, so centroid sizes are in pixels: scale=NUMBER says how long a pixel is."
+        ]
+    if np.any(lacking):
+        first = specimens.names[int(np.argmax(lacking))]
+        return [
+            f"No scale: {counted(int(np.sum(lacking)))} of {len(specimens)}, such as {first}. All centroid sizes "
+            "are in pixels, which cannot be compared between images of different magnification: scale=NUMBER says "
+            "how long a pixel is in images without a scale."
+        ]
+    if specimens.unit == UNNAMED:
+        return ["The unit of the scale is unknown: give it with unit=mm or another."]
+    return []
+
+
 def counted(count: int) -> str:
     return "1 specimen" if count == 1 else f"{count:,} specimens"

@@ -1,4 +1,6 @@
-"""A table with one row an object: `image,x0,y0,x1,y1,...` or `image,nose_x,nose_y,...`, and perhaps `group`.
+"""A table with one row an object: `image,x0,y0,x1,y1,...` or `image,nose_x,nose_y,...`.
+
+It may have the columns `group` and `scale`, the length of a pixel.
 
 An empty field, `nan` or `NA` is a missing landmark. Further columns are ignored. Fields may be separated by
 semicolons or tabs. Landmarks that are numbered are put in the order of their numbers. Rows of `pliant fit` and
@@ -11,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.formats.tps import pixel_length
 from pliant.data.landmark_names import shared_names
 from pliant.data.tables import (
     coordinate_titles,
@@ -64,7 +67,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     image = image_column(header)
     if image is None:
         raise ValueError(f"{path}, line 1: the table needs a column called image.")
-    group = [title.lower() for title in header].index("group") if "group" in map(str.lower, header) else None
+    group, scale = column_of(header, "group"), column_of(header, "scale")
     status = header.index("status") if "status" in header else None
     annotations = []
     for line, row in rows:
@@ -77,7 +80,8 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         size = sizes(row[image]) if convention.needs_size else None
         points = convention.to_ours(landmarks_in(row, columns, path, line), size)
         of_group = row[group] if group is not None else ""
-        annotations.append(Annotation(row[image], points, names, size=size, group=of_group))
+        spacing = pixel_length(row[scale]) if scale is not None else None
+        annotations.append(Annotation(row[image], points, names, size=size, group=of_group, spacing=spacing))
     if not annotations:
         raise ValueError(f"{path}: this table has no rows.")
     return annotations
@@ -88,11 +92,25 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     names = shared_names(path, annotations)
     titles = coordinate_titles(len(names), annotations[0].names)
     grouped = any(annotation.group for annotation in annotations)
-    rows = [["image", *(["group"] if grouped else []), *titles]]
+    scaled = any(annotation.spacing is not None for annotation in annotations)
+    rows = [["image", *(["group"] if grouped else []), *(["scale"] if scaled else []), *titles]]
     for annotation in annotations:
         values = convention.to_theirs(annotation.points, annotation.size).ravel().tolist()
-        rows.append([annotation.image, *([annotation.group] if grouped else []), *map(number_text, values)])
+        about = [annotation.group] if grouped else []
+        about += [length_text(annotation.spacing)] if scaled else []
+        rows.append([annotation.image, *about, *map(number_text, values)])
     write_rows(path, rows)
+
+
+def length_text(spacing: float | None) -> str:
+    """The length of a pixel as a field has it, empty if it is unknown."""
+    return "" if spacing is None else f"{spacing:.10g}"
+
+
+def column_of(header: Sequence[str], title: str) -> int | None:
+    """Where the column of this title is, in any case of letters."""
+    titles = [other.lower() for other in header]
+    return titles.index(title) if title in titles else None
 
 
 def image_column(header: Sequence[str]) -> int | None:

@@ -13,6 +13,7 @@ from typing import Any
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.archives import parquet_metadata, parquet_rows, parquet_titles
 from pliant.data.documents import numbers
+from pliant.data.formats.tps import pixel_length
 from pliant.data.landmark_names import shared_names
 
 NAME = "parquet"
@@ -22,7 +23,7 @@ MANY = True
 CONVENTION = Convention(reference="pliant's own: as inside, centres counted from 0")
 VARIANTS: Mapping[str, Convention] = {}
 
-_COLUMNS = ("image", "x", "y", "width", "height", "names", "group")
+_COLUMNS = ("image", "x", "y", "width", "height", "names", "group", "scale")
 _NAMES = b"landmark_names"
 
 
@@ -79,6 +80,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 tuple(map(str, names)),
                 size=size,
                 group=str(row.get("group") or ""),
+                spacing=pixel_length(str(row.get("scale") or "")),
             )
         )
     return annotations
@@ -90,7 +92,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     from pyarrow import parquet
 
     shared_names(path, annotations)
-    columns = {
+    columns: dict[str, list[Any]] = {
         "image": [annotation.image for annotation in annotations],
         "x": [convention.to_theirs(annotation.points)[:, 0].tolist() for annotation in annotations],
         "y": [convention.to_theirs(annotation.points)[:, 1].tolist() for annotation in annotations],
@@ -99,4 +101,6 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
         "names": [list(annotation.names) or None for annotation in annotations],
         "group": [annotation.group for annotation in annotations],
     }
+    if any(annotation.spacing is not None for annotation in annotations):
+        columns["scale"] = [annotation.spacing for annotation in annotations]
     parquet.write_table(pa.table(columns), path)

@@ -112,7 +112,7 @@ def read_specimens(path: Path) -> list[Specimen]:
     def finish() -> None:
         if points:
             image, identity, comment = (known.get(key, "") for key in ("IMAGE", "ID", "COMMENT"))
-            spacing = _scale(known.get("SCALE", ""))
+            spacing = pixel_length(known.get("SCALE", ""))
             specimens.append(
                 Specimen(start, np.array(points), tuple(curves), image, identity, comment, spacing)
             )
@@ -184,10 +184,10 @@ def landmark_lines(points: Floats, curves: Sequence[int] = ()) -> list[str]:
     return lines
 
 
-def _scale(value: str) -> float | None:
-    """The length of a pixel; what is no length says nothing about the landmarks, and does not stop them."""
+def pixel_length(value: str) -> float | None:
+    """The length of a pixel, with a decimal point or comma; what is no length is none, and stops no landmarks."""
     try:
-        length = float(value)
+        length = float(value.strip().replace(",", ".") if value.count(",") == 1 else value)
     except ValueError:
         return None
     return length if 0 < length < np.inf else None

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pliant.data.formats.tps import pixel_length
 from pliant.data.rewriting.slots import Contents, Slot, Splice, Unfollowed, fields_of, line_end, lines_of
 
 ENCODING = "utf-8"
@@ -88,7 +89,7 @@ def contents(text: str, path: Path) -> Contents:
         elif key == "IMAGE":
             image = value
         elif key == "SCALE":
-            place.scale, spacing = (start, start + len(line)), _scale(value)
+            place.scale, spacing = (start, start + len(line)), pixel_length(value)
     finish()
     return Contents(tuple(slots), tuple(dict.fromkeys(slot.image for slot in slots)))
 
@@ -146,11 +147,3 @@ def _count(value: str, path: Path) -> int:
     if not (value.isdecimal() and len(value) <= 9):
         raise Unfollowed(f"{path}: '{value[:60]}' is not a count.")
     return int(value)
-
-
-def _scale(value: str) -> float | None:
-    try:
-        length = float(value)
-    except ValueError:
-        return None
-    return length if 0 < length < np.inf else None

@@ -1,0 +1,136 @@
+"""The length of a pixel comes along from file to file, and is asked for where it is lost."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pliant
+from pliant.data.formats import tps
+from pliant.data.scales import given_scale, scale_of
+from pliant.morphometrics import join_sets, read_specimens
+
+
+@pytest.fixture
+def wings(face_folders, tmp_path, monkeypatch):
+    """`wings.tps` with a scale for each of the images in `photos`; the working folder is theirs."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(face_folders / "train", "photos")
+    annotations = [
+        pliant.data.Annotation(
+            Path(sample.name).name,
+            sample.points(),
+            size=(sample.image().shape[1], sample.image().shape[0]),
+            spacing=round(0.003 + 0.0001 * number, 6),
+        )
+        for number, sample in enumerate(pliant.load_dataset("photos"))
+    ]
+    pliant.write_annotations("wings.tps", annotations)
+    for file in Path("photos").glob("*.pts"):
+        file.unlink()
+    return annotations
+
+
+@pytest.mark.parametrize(
+    ("text", "length"),
+    [
+        ("0.0034", 0.0034),
+        ("0,0034", 0.0034),
+        (" 1,5 ", 1.5),
+        ("", None),
+        ("0", None),
+        ("-1", None),
+        ("1,2,3", None),
+    ],
+)
+def test_a_decimal_comma_is_a_decimal_point(text, length):
+    assert tps.pixel_length(text) == length
+
+
+def test_a_tps_file_with_decimal_commas_has_its_scales(wings):
+    commas = Path("wings.tps").read_text().replace("SCALE=0.", "SCALE=0,")
+    Path("commas.tps").write_text(commas)
+    read = [one.spacing for one in pliant.read_annotations("commas.tps", images="photos")]
+    assert read == [one.spacing for one in wings]
+
+
+@pytest.mark.parametrize("file", ["wings.csv", "wings.parquet"])
+def test_tables_keep_scales(wings, file):
+    first, *others = wings
+    pliant.write_annotations(file, [pliant.data.Annotation(first.image, first.points), *others])
+    read = [one.spacing for one in pliant.read_annotations(file)]
+    assert read == [None, *(one.spacing for one in others)]
+
+
+def test_held_out_samples_keep_their_scales(wings, command):
+    words = ("--images", "photos", "--hold-out", "0.25", "--preset", "quick", "--no-confidence")
+    command("train", "wings.tps", "-o", "m.pliant", *words)
+    by_name = {one.image: one.spacing for one in wings}
+    held = pliant.load_dataset("m.held-out.csv")
+    assert len(held) > 1
+    assert all(sample.spacing() == by_name[Path(sample.name).name] for sample in held)
+    assert "units" in command("evaluate", "m.pliant", "m.held-out.csv", "--start", "noise").out
+
+
+def test_convert_takes_a_scale(wings, command):
+    bare = [pliant.data.Annotation(f"photos/{one.image}", one.points) for one in wings]
+    pliant.write_annotations("bare.csv", bare)
+    command("convert", "bare.csv", "bare.tps")
+    assert "SCALE" not in Path("bare.tps").read_text()
+    for scale, expected in (("0,02", [0.02] * 14), ("wings.tps", [one.spacing for one in wings])):
+        command("convert", "bare.csv", "scaled.tps", "--scale", scale, "--force")
+        assert [one.spacing for one in tps.read_specimens(Path("scaled.tps"))] == expected
+    command("convert", "wings.tps", "kept.tps", "--images", "photos", "--scale", "7")
+    assert tps.read_specimens(Path("kept.tps"))[0].spacing == wings[0].spacing
+
+
+def test_scales_that_are_given(wings):
+    Path("table.csv").write_text('image,scale\nfolder/a.jpg,0.5\nb.jpg,"0,25"\n')
+    given = given_scale("table.csv")
+    assert scale_of(given, "elsewhere/a.jpg") == 0.5
+    assert scale_of(given, "b.jpg") == 0.25
+    assert scale_of(given, "c.jpg") is None
+    assert scale_of(given_scale(0.1), "anything") == 0.1
+    for wrong, sentence in (
+        ("-1", "must be above 0"),
+        ("nothing.csv", "neither a number nor"),
+        ("no.tps", "read"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            given_scale(wrong)
+
+
+def test_replicates_without_a_scale_have_that_of_their_images(wings, command):
+    pliant.write_annotations(
+        "again.csv", [pliant.data.Annotation(f"photos/{a.image}", a.points) for a in wings]
+    )
+    alone = read_specimens("again.csv")
+    assert any("No image has a scale" in note for note in alone.notes)
+    joined = join_sets([read_specimens("wings.tps", unit="mm"), alone])
+    assert joined.notes == ()
+    assert joined.length_unit == "mm"
+    np.testing.assert_allclose(joined.scales[:14], joined.scales[14:])
+    said = command("morphometrics", "wings.tps", "--replicates", "again.csv", "--unit", "mm", "-o", "shapes")
+    assert "No image has a scale" not in said.err
+    assert " mm," in said.out
+
+
+def test_replicates_of_other_images_lack_a_scale(wings):
+    other = [pliant.data.Annotation(f"{Path(a.image).stem}.tif", a.points) for a in wings]
+    pliant.write_annotations("again.csv", other)
+    joined = join_sets([read_specimens("wings.tps", unit="mm"), read_specimens("again.csv")])
+    assert any("No scale: 14 specimens of 28" in note for note in joined.notes)
+
+
+def test_the_studio_can_change_the_scale_in_a_table(wings):
+    from dataclasses import replace
+
+    from pliant.data.rewriting import open_file, rewritten
+
+    pliant.write_annotations("wings.csv", wings)
+    file = open_file(Path("wings.csv"))
+    assert file.contents.slots[0].spacing == wings[0].spacing
+    content, _ = rewritten(file, {0: replace(file.contents.slots[0], spacing=0.5)}, [])
+    Path("wings.csv").write_bytes(content)
+    assert [one.spacing for one in pliant.read_annotations("wings.csv")][:2] == [0.5, wings[1].spacing]
