@@ -5,12 +5,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from pliant.cli import app
+from pliant.data.annotation import Annotation
 from pliant.data.checking import check_dataset
 from pliant.data.dataset import Dataset, dataset_from_arrays
-from pliant.data.formats import write_landmarks
+from pliant.data.formats import write_annotations, write_landmarks
+from pliant.data.loading import load_dataset
 from pliant.data.suspects import find_suspects, suspicious_points
 from pliant.data.validation import validate
 from pliant.plots import plot_suspects
@@ -370,3 +373,99 @@ class TestKinds:
         moved = 0.5 * spoilt @ np.array([[0.6, 0.8], [-0.8, 0.6]]) + (400, 30)
         kinds = {(one.number, one.kind, one.landmarks) for one in suspicious_points(moved)}
         assert len(kinds & set(plain)) > 0.9 * len(plain)
+
+
+def annotated_files(folder, names, **stated):
+    """Annotations of synthetic faces in a folder, with what a file states about each."""
+    return [
+        Annotation(name, sample.points(), **{key: value[number] for key, value in stated.items()})
+        for number, (name, sample) in enumerate(zip(names, load_dataset(folder), strict=True))
+    ]
+
+
+@pytest.fixture
+def photographs(tmp_path, monkeypatch):
+    """24 faces of 96 x 96 pixels in `photographs`; the working folder is theirs."""
+    monkeypatch.chdir(tmp_path)
+    write_faces(tmp_path / "photographs", 24, seed=3, image_size=96)
+    return sorted(file.name for file in (tmp_path / "photographs").glob("*.jpg"))
+
+
+def found_in(command, *words):
+    said = command(
+        "check", *words, "--images", "photographs", "--json", "--skip", "shape,order,facing", code=None
+    )
+    return {(one["sample"].rsplit("/", 1)[-1], one["check"]): one for one in json.loads(said.out)["suspects"]}
+
+
+def test_an_image_that_is_not_as_large_as_the_file_says(photographs, command):
+    sizes = [(96, 96)] * 24
+    sizes[5], sizes[6] = (48, 48), (96, 64)
+    files = annotated_files("photographs", photographs, size=sizes)
+    files[5] = replace(files[5], points=(files[5].points + 0.5) / 2 - 0.5)
+    write_annotations("faces.json", files)
+    found = found_in(command, "faces.json")
+    assert {name for name, check in found if check == "resized"} == set(photographs[5:7])
+    halved = found[photographs[5], "resized"]
+    assert "48 x 48 pixels, but it has 96 x 96" in halved["reason"]
+    np.testing.assert_allclose(halved["mend"], load_dataset("photographs")[5].points(), atol=0.02)
+    assert found[photographs[6], "resized"]["mend"] is None
+    said = command("check", "faces.json", "--images", "photographs", "--skip", "resized", code=None).out
+    assert "pixels, but it has" not in said
+
+
+def test_landmarks_outside_an_image_that_was_shrunk(photographs, command):
+    write_annotations("faces.json", annotated_files("photographs", photographs, size=[(96, 96)] * 24))
+    with Image.open(f"photographs/{photographs[3]}") as image:
+        image.resize((24, 24)).save(f"photographs/{photographs[3]}")
+    said = command("check", "faces.json", "--images", "photographs", code=3).out
+    assert (
+        "far outside the image of 24 x 24 pixels. The landmark file says that the image has 96 x 96" in said
+    )
+
+
+def test_scales_that_cannot_be(photographs, command):
+    scales = [0.02] * 24
+    scales[4], scales[9] = 0.2, None
+    write_annotations(
+        "faces.tps", annotated_files("photographs", photographs, size=[(96, 96)] * 24, spacing=scales)
+    )
+    found = found_in(command, "faces.tps")
+    assert {name for name, check in found if check == "scale"} == {photographs[4], photographs[9]}
+    assert "10 times larger than usual" in found[photographs[4], "scale"]["reason"]
+    assert "no scale" in found[photographs[9], "scale"]["reason"]
+
+
+def test_another_magnification_is_no_wrong_scale(photographs, command):
+    files = annotated_files("photographs", photographs, size=[(96, 96)] * 24, spacing=[0.02] * 24)
+    with Image.open(f"photographs/{photographs[2]}") as image:
+        image.resize((768, 768)).save(f"photographs/{photographs[2]}")
+    files[2] = replace(files[2], points=files[2].points * 8, size=(768, 768), spacing=0.02 / 8)
+    write_annotations("faces.tps", files)
+    assert "scale" not in {check for _, check in found_in(command, "faces.tps")}
+
+
+def test_copies_come_before_small_deviations(good):
+    def slip(points):
+        points[30] += (4, 0)
+        return points
+
+    def elsewhere(points):
+        return points + 0.5
+
+    copy = replace(good[3], name="copy", points_source=lambda: elsewhere(good[3].points()))
+    slipped = with_points(good, 7, slip)
+    found = suspects_of(Dataset((*slipped, copy), good.source))
+    assert (found[0].check, found[0].name) == ("duplicate", "copy")
+    assert found[0].severity >= 10
+    assert any(one.check == "shape" for one in found[1:])
+
+
+def test_it_explains_severity_and_repeats_the_arguments(photographs, command):
+    for name in photographs[:15]:
+        with open(f"photographs/{name}", "wb") as file:
+            file.write(b"no image")
+    said = command("check", "photographs", "--from", "pts", code=3).out
+    assert "and 12 more like these: pliant check photographs --from pts --json lists all" in said
+    said = command("train", "photographs", "--from", "pts", "-o", "m.pliant", code=1).err
+    assert "pliant check photographs --from pts --json lists all" in said

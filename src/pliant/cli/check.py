@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, From, Images, Jobs, Quiet, SettingsFile, Verbose, say_settings, told
+from pliant.cli.options import (
+    AsJson,
+    From,
+    Images,
+    Jobs,
+    Quiet,
+    SettingsFile,
+    Verbose,
+    learn_data,
+    say_settings,
+    told,
+)
 from pliant.terminal import MOST_LINES, console, say, shortened
 
 if TYPE_CHECKING:
@@ -37,7 +48,8 @@ def check(
     skip: Annotated[
         str,
         typer.Option(
-            help="Checks to skip: facing, order, shape, size, rotation, names, blank, duplicate, turned."
+            help="Checks to skip: facing, order, shape, size, rotation, names, resized, scale, blank, duplicate, "
+            "turned."
         ),
     ] = "",
     against: Annotated[
@@ -61,9 +73,15 @@ def check(
     landmarks outside the image. Suspects are valid samples that you should
     look at: landmarks that are swapped, out of order, shifted or mistyped,
     left and right swapped, an object that is much larger than the others,
-    rotated or mirrored, an image that is blank or the same as another. The
-    check also reports landmarks that fit the images better upside down.
-    The exit code is 0 if nothing is found, and 3 otherwise.
+    rotated or mirrored, an image that is blank or the same as another, or
+    whose size or scale is not what the files say. The check also reports
+    landmarks that fit the images better upside down. The exit code is 0 if
+    nothing is found, and 3 otherwise.
+
+    Suspects come worst first. Severity 1 is the limit of a check, and larger
+    numbers are further beyond it. What is usual is learned from all samples
+    together, so findings near the limit can change when you add or remove
+    samples.
 
     With --against, two annotations of the same images are compared: how far
     apart they are for each landmark, and how much of the variation in shape
@@ -77,6 +95,7 @@ def check(
 
     if verbose and not (quiet or as_json):
         say_settings(context)
+    learn_data(sources, images, format)
     if draw is not None and not draw.parent.is_dir():
         raise ValueError(f"{draw}: the folder {draw.parent} does not exist.")
     if against:
@@ -136,7 +155,8 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
     from pliant.data.validation import about_range
 
     problems, suspects = checked.valid.problems, checked.suspects
-    for line in shortened(problems, "--json lists all"):
+    everything = told("pliant check --json lists all")
+    for line in shortened(problems, everything):
         say(told(line), colour="red")
     if suspects:
         table = Table()
@@ -147,7 +167,11 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
             table.add_row(plain_name(suspect.name), suspect.reason, f"{suspect.severity:.1f}")
         console().print(table)
         if len(suspects) > MOST_LINES:
-            say(f"and {len(suspects) - MOST_LINES} more: --json lists all")
+            say(f"and {len(suspects) - MOST_LINES} more: {everything}")
+        say(
+            "severity: 1 is the limit of a check, and larger numbers are further beyond it. Limits are relative "
+            "to the other samples, so findings near 1 can change when samples are added or removed."
+        )
     if len(dataset) < FEWEST:
         say(f"fewer than {FEWEST} samples: too few to compare landmarks between samples")
     facing = sum(suspect.kind == "mirrored" and suspect.check == "facing" for suspect in suspects)

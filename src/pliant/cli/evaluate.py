@@ -20,6 +20,7 @@ from pliant.cli.options import (
     SettingsFile,
     Verbose,
     check_target,
+    learn_data,
     warnings_said,
     with_settings,
 )
@@ -110,6 +111,7 @@ def evaluate(
         announce_detector(fitting.detector)
     if searching and verbose and not silent:
         say(f"start: {described_way(loaded, fitting.changed(start=evaluating.start))}")
+    learn_data(sources, images, format)
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     if dry_run:

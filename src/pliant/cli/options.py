@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
+from shlex import join
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
@@ -171,9 +172,19 @@ def learn_flags(group: Any) -> None:
                 _flags[str(parameter.name)] = max(parameter.opts, key=len)
 
 
+_data: list[str] = []
+"""The words on the command line that name the data, as `check` takes them."""
+
+
+def learn_data(sources: Sequence[str], images: str | None, format: str) -> None:
+    """Take note of the data that a command was given, for sentences that advise to check them."""
+    _data[:] = [*sources, *(("--images", images) if images else ()), *(("--from", format) if format else ())]
+
+
 def told(sentence: object) -> str:
-    """A sentence of the library as a command says it."""
-    return in_flags(str(sentence), _flags)
+    """A sentence of the library as a command says it: with flags, and with the user's own data to check."""
+    text = in_flags(str(sentence), _flags)
+    return text.replace("pliant check --json", f"pliant check {join(_data)} --json") if _data else text
 
 
 def _read_settings(context: typer.Context, path: Path | None) -> Path | None:

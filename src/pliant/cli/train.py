@@ -21,6 +21,7 @@ from pliant.cli.options import (
     SettingsFile,
     Verbose,
     crew_told,
+    learn_data,
     told,
     with_settings,
     write_settings,
@@ -123,6 +124,7 @@ def train(
     if verbose and not as_json:
         for name, value in used.items():
             say(f"{name.replace('_', '-')}: {value}", error=True)
+    learn_data(sources, images, format)
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     dataset = dataset if group_by is None else dataset.grouped(group_by)

@@ -245,8 +245,10 @@ def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool
     problems: list[str] = []
     points, image = None, None
     names: tuple[str, ...] = ()
+    stated: Size | None = None
     try:
         annotation = sample.annotation()
+        stated = annotation.size
         points = annotation.points
         names = annotation.names if len(annotation.names) == len(points) else ()
     except (ValueError, OSError) as error:
@@ -260,7 +262,7 @@ def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool
         points = np.where(np.any(np.isnan(points), axis=1, keepdims=True), np.nan, points)
     if points is not None:
         problem = _problem_of_points(points, image.shape if image is not None else None, allow_missing)
-        problems += [f"{sample.name}: {problem}"] if problem else []
+        problems += [f"{sample.name}: {problem}{_about_size(stated, image)}"] if problem else []
     if points is None or image is None:
         return _Checked(points, (0, 0), False, False, "", tuple(problems))
     fingerprint = hashlib.sha256(np.ascontiguousarray(image).data)
@@ -271,6 +273,13 @@ def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool
     return _Checked(
         points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems), names, kept
     )
+
+
+def _about_size(stated: Size | None, image: Image | None) -> str:
+    """A sentence behind that about landmarks, if the landmark file was made for an image of another size."""
+    if image is None or stated is None or stated == (image.shape[1], image.shape[0]):
+        return ""
+    return f" The landmark file says that the image has {stated[0]} x {stated[1]} pixels: was it resized?"
 
 
 def about_range(images: int) -> str:

@@ -10,18 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation
-from pliant.data.dataset import Dataset
-from pliant.data.landmark_names import differing_names, usual_names
 from pliant.data.suspects import whole
 from pliant.data.suspects.edges import from_another_edge
 from pliant.data.suspects.kinds import explained, swapped_pairs
 from pliant.data.suspects.pictures import blank, duplicates, thumbnail
+from pliant.data.suspects.stated import stated_otherwise
 from pliant.data.suspects.suspect import Suspect
 from pliant.data.suspects.usual import Bools
 from pliant.data.suspects.wrong import Findings, beginning, find_wrong
@@ -32,7 +29,9 @@ from pliant.threads import one_blas_thread
 
 __all__ = ["CHECKS", "FEWEST", "Suspect", "find_suspects", "from_another_edge", "suspicious_points"]
 
-CHECKS = ("facing", "order", "shape", "size", "rotation", "names", "blank", "duplicate", "turned")
+CHECKS = (
+    "facing", "order", "shape", "size", "rotation", "names", "resized", "scale", "blank", "duplicate", "turned",
+)  # fmt: skip
 
 FEWEST = 20
 """So many samples tell what is usual; among fewer, images alone are looked at."""
@@ -62,8 +61,8 @@ def find_suspects(
     names = [sample.name for sample in valid.dataset]
     found = suspicious_points(valid.points, valid.sizes, valid.names, names, skip)
     found = list(from_another_edge(found, valid.points, lambda number: valid.dataset[number].image()))
-    if "names" not in skip:
-        found += _names(valid.dataset)
+    if not {"names", "resized", "scale"} <= set(skip):
+        found += stated_otherwise(valid.dataset, valid.points, valid.sizes, skip)
     if "blank" not in skip or "duplicate" not in skip:
         shapes = complete(valid.points)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
@@ -189,16 +188,3 @@ def _of_landmarks(
         if judged.hopeless[number] or overall >= _SHAPE:
             reason = f"the whole shape is unusual: {overall:.1f} times the usual deviation."
             yield Suspect(number, named(number), "shape", reason, max(1.0, overall / _SHAPE), kind="unusual")
-
-
-def _names(dataset: Dataset) -> Iterator[Suspect]:
-    """Landmarks that are called otherwise than in most samples: they are told apart by their order alone."""
-    known = [
-        (number, sample.annotation())
-        for number, sample in enumerate(dataset)
-        if isinstance(sample.points_source, (Path, str, Annotation))
-    ]
-    annotations = [annotation for _, annotation in known]
-    for index, reason in differing_names(annotations, usual_names(annotations)).items():
-        number = known[index][0]
-        yield Suspect(number, dataset[number].name, "names", reason, 1.0)

@@ -22,7 +22,8 @@ class Suspect:
     reason : str
         What looks wrong, in words.
     severity : float
-        1 at the threshold of the check, and larger beyond it.
+        1 at the limit of the check, and larger the further beyond it. The same picture
+        twice, and other findings that are no matter of degree, have 10 or more.
     landmarks : tuple of int
         The landmarks that stand out; empty if the whole annotation does.
     other : str
