@@ -1,9 +1,12 @@
 """Sources of many kinds, and splits that leave groups whole."""
 
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections import Counter
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -415,3 +418,37 @@ class TestPatterns:
     def test_what_matches_nothing_gets_a_sentence(self, folder):
         with pytest.raises(ValueError, match=r"x\*.png: there is no such folder or file"):
             load_dataset(str(folder / "x*.png"))
+
+
+class TestResultsInTheFolder:
+    """Files that pliant wrote beside the images are not taken for their annotation file."""
+
+    @pytest.fixture
+    def work(self, face_folders, tmp_path, monkeypatch):
+        """Images with `labels.json` in the working folder."""
+        monkeypatch.chdir(tmp_path)
+        annotations = []
+        for sample in load_dataset(face_folders / "train"):
+            shutil.copy(sample.image_source, tmp_path)
+            annotations.append(replace(sample.annotation(), image=Path(sample.name).name))
+        write_annotations("labels.json", annotations)
+        return annotations
+
+    def test_the_list_of_held_out_samples(self, work, command):
+        words = ("--hold-out", "0.2", "--preset", "quick", "--no-confidence", "-o", "m.pliant")
+        command("train", ".", *words)
+        assert Path("m.held-out.csv").is_file()
+        assert len(load_dataset(".")) == 14
+        assert "would train on 14 annotated images" in command("train", ".", "--dry-run").out
+        Path("labels.json").unlink()
+        # It is an annotation file too, but nobody means it unless they name it.
+        assert all(sample.points_source is None for sample in load_dataset("."))
+
+    def test_tables_of_fits(self, work, model, command):
+        model.save("m.pliant")
+        command("fit", "m.pliant", ".", "-o", "fits", "--csv")
+        command("evaluate", "m.pliant", ".", "-o", "errors.parquet")
+        shutil.copy("fits/fits.csv", "found.csv")
+        assert len(load_dataset(".")) == 14
+        np.testing.assert_allclose(load_dataset(".")[0].points(), work[0].points, atol=0.01)
+        assert load_dataset("fits", images=".")[0].points_source.points.shape == work[0].points.shape

@@ -102,6 +102,7 @@ def train(
     import pliant
     from pliant.data.addresses import as_source, plain_name, require_folder_of, with_ending
     from pliant.data.dataset import Dataset
+    from pliant.data.loading import HELD_OUT
     from pliant.data.missing_images import about_missing, without_missing
 
     target = as_source(output)
@@ -150,7 +151,7 @@ def train(
         model = _trained(dataset, training, crew, silent)
     model.save(target)
     if held is not None:
-        _write_held_out(with_ending(target, ".held-out.csv"), held)
+        _write_held_out(with_ending(target, HELD_OUT), held)
     # What was chosen, and where a detector of one's own lies, which the model does not know.
     used |= {name: value for name, value in model.settings.to_dict().items() if name not in _TOLD}
     note = f"{plain_name(target)} was trained by pliant with these settings."

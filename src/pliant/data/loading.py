@@ -27,6 +27,7 @@ from pliant.data.addresses import (
     with_ending,
 )
 from pliant.data.annotation import UNKNOWN_SIZE, Annotation
+from pliant.data.archives import parquet_metadata
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import (
     HEAD,
@@ -39,7 +40,14 @@ from pliant.data.image_lookup import image_of
 from pliant.data.landmark_files import annotations_in
 from pliant.data.missing_images import absent
 from pliant.data.sources import local_matches
+from pliant.data.tables import first_rows
 from pliant.files import real_path, require_plain
+
+HELD_OUT = ".held-out.csv"
+"""How the list of samples ends that a training has held out."""
+
+_OF_RESULTS = b"pliant"
+"""What the metadata of a Parquet file has if it is a table of results."""
 
 
 def load_dataset(
@@ -181,7 +189,7 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
             for number, points in enumerate(objects or [None])
         ]
     if all(sample.points_source is None for sample in samples):
-        tables = [file for file in files if is_about_many(file)]
+        tables = _annotation_files(files)
         if len(tables) == 1:
             return _file(tables[0], folder if pictures_in is None else pictures_in, format, named=False)
         pictured = {PurePosixPath(sample.name.partition("::")[0]).stem for sample in samples}
@@ -206,6 +214,31 @@ def _folder(folder: Source, pictures_in: Source | None, format: str) -> list[Sam
         known = f" Images end in {', '.join(images.EXTENSIONS)}." if files else ""
         raise ValueError(f"{folder}: there are no images in this folder.{hint or known}")
     return samples
+
+
+def _annotation_files(files: Sequence[Source]) -> list[Source]:
+    """Those that hold the landmarks of many images, and are no results of pliant that lie beside them.
+
+    Lists of held-out samples never count: they are to be named, or a model would be trained on them. Tables of fits
+    count if there is nothing else, and of these the Parquet file, which the CSV file repeats.
+    """
+    tables = [file for file in files if not plain_name(file).endswith(HELD_OUT) and is_about_many(file)]
+    if len(tables) < 2:
+        return tables
+    results = {file for file in tables if _is_result(file)}
+    others = [file for file in tables if file not in results]
+    return others or [file for file in tables if ending(file) == ".parquet"] or tables
+
+
+def _is_result(file: Source) -> bool:
+    """Whether a table is one that `fit`, `track`, `evaluate` or `experiment` wrote."""
+    if ending(file) not in (".csv", ".parquet"):
+        return False
+    with opened(file) as content:
+        if ending(file) == ".parquet":
+            return _OF_RESULTS in parquet_metadata(content, file)
+        rows = first_rows(content.read(HEAD))
+    return bool(rows) and set(rows[0]) >= {"image", "status", "seconds"}
 
 
 def _landmarks(beside: Sequence[Source], pictured: bool) -> list[Source]:
