@@ -16,7 +16,7 @@ from pliant.cli.fit import fit as fit_command
 from pliant.data import formats
 from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
-from pliant.evaluation import evaluate
+from pliant.evaluation import Evaluation, evaluate
 from pliant.metrics import normalised_error, point_subset
 from pliant.plots import plot_fit, plot_overlay
 from pliant.starts.noise import perturbed
@@ -26,6 +26,7 @@ from test_cli import run
 KEYS = ["algorithm", "lt_0.02", "lt_0.03", "lt_0.04", "mean", "std", "median", "pixels", "ms"]
 FEW = {"device": "reference", "iterations": (3, 2), "start": "noise", "starts": 2}
 FOUND = {"device": "reference", "iterations": (3, 2), "progress": False}
+NOISY = {"start": "noise", "starts": 1, "iterations": 2, "progress": False}
 QUICK = ("--device", "reference", "--iterations", "3,2")
 
 
@@ -124,7 +125,7 @@ class TestEvaluate:
 class TestRecords:
     def test_rows_sum_up_the_records(self, model, dataset):
         done = evaluate(model, dataset[:3], ["po-asy-gn", "po-inv-gn"], points="17-35", **FEW)
-        assert done.sentences == []
+        assert done.sentences == [done.warning]
         assert [(r.algorithm, r.image, r.start) for r in done.records] == [
             (name, sample.name, k)
             for name in ("po-asy-gn", "po-inv-gn")
@@ -157,9 +158,9 @@ class TestRecords:
         assert (row["found"], row["missed"], row["false"]) == (2, 2, 1)
         assert row["lt_0.04"] == np.mean([record.error < 0.04 for record in done.records])
         assert row["mean"] == pytest.approx(np.mean([min(record.error, 1) for record in done.records]))
-        [sentence] = done.sentences
-        assert sentence.startswith(
-            "2 of 4 objects in 4 images were found; 2 were missed, and 1 trusted fit is"
+        assert done.sentences[-1] == (
+            "2 of 4 objects in 4 images were found, and 2 were missed; 1 trusted fit is where no object is "
+            "annotated."
         )
 
     def test_objects_of_one_image_are_matched_to_their_fits(self, model, dataset):
@@ -349,3 +350,56 @@ def test_dry_run_says_what_would_be_done(file, folder, command):
     said = command("evaluate", file, folder, "--dry-run", *noise).out
     assert said.startswith("would fit ")
     assert "annotated objects with po-asy-gn, po-inv-gn, 3 starts each" in said
+
+
+class TestTrainingImages:
+    """A model knows the images that it was trained on, and an evaluation on them says so."""
+
+    def test_some_of_the_images(self, face_folders, tmp_path, command):
+        made = pliant.load_dataset(face_folders / "train")
+        model = pliant.train(made[:10], preset="quick", confidence=False, progress=False)
+        assert model.training_images.shape == (10, 2)
+        done = evaluate(model, made, **NOISY)
+        assert (done.seen, done.images) == (10, 14)
+        assert done.sentences[0].startswith("10 of 14 images were used for training")
+        assert evaluate(model, made[10:], **NOISY).sentences == []
+        model.save(tmp_path / "m.pliant")
+        assert np.array_equal(pliant.load(tmp_path / "m.pliant").training_images, model.training_images)
+        said = command("evaluate", tmp_path / "m.pliant", face_folders / "train", "--start", "noise").out
+        assert "10 of 14 images were used for training" in said
+        words = ("--start", "noise", "--json")
+        report = json.loads(command("evaluate", tmp_path / "m.pliant", face_folders / "train", *words).out)
+        assert report["used_for_training"] == 10
+
+    def test_a_copy_of_a_file_is_recognised(self, model, dataset, tmp_path):
+        sample = dataset[0]
+        copy = pliant.dataset_from_arrays([sample.image()], [sample.points()])
+        assert evaluate(model, copy, **NOISY).seen == 1
+
+    def test_objects_that_were_mirrored_for_training(self, dataset):
+        first = dataset[0]
+        turned = pliant.dataset_from_arrays([first.image()[:, ::-1]], [first.mirrored(range(68)).points()])
+        model = pliant.train(
+            dataset[1:8] + turned, facing="both", preset="quick", confidence=False, progress=False
+        )
+        assert evaluate(model, turned, **NOISY).seen == 1
+
+    def test_an_older_model_says_nothing(self, model, dataset, tmp_path):
+        older = replace(model, training_images=None)
+        older.save(tmp_path / "older.pliant")
+        older = pliant.load(tmp_path / "older.pliant")
+        assert older.training_images is None
+        assert evaluate(older, dataset[:2], **NOISY).sentences == []
+
+
+def test_sentences_for_people():
+    row = {"algorithm": "po-asy-gn", "found": 3, "missed": 0, "false": 0}
+    done = Evaluation([row], (), (), 2)
+    assert done.sentences == [
+        "3 of 3 objects in 2 images were found, and none was missed; every trusted fit is on an annotated object."
+    ]
+    one = replace(done, rows=[{**row, "found": 0, "missed": 1, "false": 2}], images=1, seen=1)
+    assert one.sentences[0].startswith("1 of 1 image was used for training")
+    assert one.sentences[1] == (
+        "0 of 1 object in 1 image was found, and 1 was missed; 2 trusted fits are where no object is annotated."
+    )

@@ -17,7 +17,7 @@ from pliant.data.advice import advice
 from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.loading import as_dataset
-from pliant.data.validation import usable
+from pliant.data.validation import Validated, usable
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult, failed
@@ -32,6 +32,7 @@ from pliant.shape import shape_size
 from pliant.starts.choice import Chain, find_chain
 from pliant.starts.noise import random_start
 from pliant.starts.placement import LOST
+from pliant.terminal import counted
 
 __all__ = ["Evaluation", "FitRecord", "evaluate"]
 
@@ -55,6 +56,8 @@ class Evaluation:
         Fits that are trusted but lie on no annotated object. They have no error.
     images : int
         How many images were fitted.
+    seen : int
+        How many of the images the model was trained on, as far as it knows: older models do not.
 
     Examples
     --------
@@ -70,23 +73,39 @@ class Evaluation:
     records: tuple[FitRecord, ...]
     false: tuple[FitRecord, ...]
     images: int
+    seen: int = 0
 
     @property
     def sentences(self) -> list[str]:
-        """How many objects each algorithm found, missed, and saw where there are none.
+        """A warning if images were used for training, and what each algorithm found, missed, and saw elsewhere.
 
-        Empty if fits began from random starts.
+        There is nothing about finding objects if fits began from random starts.
         """
         searched = [row for row in self.rows if "missed" in row]
-        return [self._sentence(row, named=len(searched) > 1) for row in searched]
+        found = [self._sentence(row, named=len(searched) > 1) for row in searched]
+        return [self.warning, *found] if self.seen else found
+
+    @property
+    def warning(self) -> str:
+        """A sentence if the model was trained on some of the images, otherwise empty."""
+        if not self.seen:
+            return ""
+        verb = "was" if self.seen == 1 else "were"
+        return (
+            f"{self.seen:,} of {counted(self.images, 'image')} {verb} used for training, and errors are usually "
+            "larger on new images: evaluate images that the model has not seen, such as those that "
+            "train --hold-out lists."
+        )
 
     def _sentence(self, row: Row, named: bool) -> str:
         objects, by = row["found"] + row["missed"], f" by {row['algorithm']}" if named else ""
-        false = "1 trusted fit is" if row["false"] == 1 else f"{row['false']} trusted fits are"
-        return (
-            f"{row['found']} of {objects} objects in {self.images} images were found{by}; {row['missed']} "
-            f"were missed, and {false} on no annotated object."
-        )
+        missed = {0: "none was", 1: "1 was"}.get(row["missed"], f"{row['missed']} were")
+        false = {
+            0: "every trusted fit is on an annotated object",
+            1: "1 trusted fit is where no object is annotated",
+        }.get(row["false"], f"{row['false']} trusted fits are where no object is annotated")
+        many = f"{row['found']} of {counted(objects, 'object')} in {counted(self.images, 'image')}"
+        return f"{many} {'was' if objects == 1 else 'were'} found{by}, and {missed} missed; {false}."
 
 
 @dataclass(frozen=True)
@@ -228,10 +247,10 @@ def evaluate(
         for name in names
     ]
     with Progress(progress) as bar:
-        samples, points = annotated(dataset, fitters[0].jobs, evaluating.skip_invalid, bar)
-        truth = _truth(model, samples, points, subset, object_names(dataset))
+        valid = _annotated(dataset, fitters[0].jobs, evaluating.skip_invalid, bar)
+        truth = _truth(model, valid.dataset, valid.points, subset, object_names(dataset))
         tasks = _noisy(truth, evaluating, settings.seed) if where is None else _searched(truth, where)
-        return _compared(fitters, truth, tasks, bar)
+        return replace(_compared(fitters, truth, tasks, bar), seen=_seen(model, valid))
 
 
 def _truth(
@@ -299,8 +318,22 @@ def _row(algorithm: str, errors: Sequence[float], numbers: Sequence[int], truth:
     return {"algorithm": algorithm, **summarise(counted), **means, "ms": 0.0}
 
 
+def _seen(model: Model, valid: Validated) -> int:
+    """How many of the images the model was trained on."""
+    if model.training_images is None:
+        return 0
+    known = {tuple(picture) for picture in model.training_images.tolist()}
+    pairs = zip(valid.dataset, valid.pictures.tolist(), strict=True)
+    return len({sample.image_source for sample, picture in pairs if tuple(picture) in known})
+
+
 def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) -> tuple[Dataset, Float64]:
     """The samples that have landmarks, checked, and the landmarks `(k, v, 2)`."""
+    valid = _annotated(dataset, jobs, skip_invalid, bar)
+    return valid.dataset, valid.points
+
+
+def _annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) -> Validated:
     known = tuple(sample for sample in dataset if sample.points_source is not None)
     if not known:
         raise ValueError(f"{dataset.source}: no image has landmarks to compare fits with; {advice(dataset)}")
@@ -308,7 +341,7 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
     valid = usable(Dataset(known, dataset.source), skip_invalid, jobs, advance)
     if not len(valid.dataset):
         raise ValueError(f"{dataset.source}: no sample can be used.")
-    return valid.dataset, valid.points
+    return valid
 
 
 def _judged(fitter: Fitter, truth: _Truth, tasks: Sequence[_Task], advance: Callable[[], None]) -> _Judged:

@@ -11,7 +11,7 @@ import numpy as np
 
 from pliant import store
 from pliant.appearance.texture import Texture
-from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image
+from pliant.arrays import Concise, Float32, Float64, Floats, Frozen, Image, Int32
 from pliant.consistency import check_model
 from pliant.container import refused
 from pliant.experts.sightings import Expert
@@ -53,6 +53,9 @@ class Model(Concise):
     shape_noise : ndarray, shape (v, 2, 2), or None
         Covariances of the distance between landmarks and the shapes of the finest level, in its frame. None: what
         its modes leave of the training shapes.
+    training_images : ndarray of int32, shape (k, 2), or None
+        The first 8 bytes of the SHA-256 of the pixels of each training image, in ascending order, to recognise
+        these images in an evaluation. Older models have none.
 
     Examples
     --------
@@ -76,6 +79,7 @@ class Model(Concise):
     expert: Expert | None = None
     expert_weight: float = 1.0
     shape_noise: Float64 | None = None
+    training_images: Int32 | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "provenance", Frozen(self.provenance))

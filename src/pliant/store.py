@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.appearance.texture import Texture
-from pliant.arrays import Float64
+from pliant.arrays import Float64, Int32
 from pliant.consistency import checked_frame
 from pliant.container import read_container, write_container
 from pliant.experts.linear import LinearExpert
@@ -49,6 +49,7 @@ class Parts(TypedDict):
     expert: Expert | None
     expert_weight: float
     shape_noise: Float64 | None
+    training_images: Int32 | None
 
 
 EXPERTS: Mapping[str, type[LinearExpert] | type[NetworkExpert]] = {
@@ -153,6 +154,8 @@ def _taken_apart(model: Model) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]
         keep("expert", **_stored(model.expert).arrays())
     if model.shape_noise is not None:
         keep("shape", noise=model.shape_noise)
+    if model.training_images is not None:
+        arrays["training_images"] = model.training_images
     return arrays, {
         "levels": levels,
         "texture": texture,
@@ -221,6 +224,11 @@ def _shape_noise(arrays: Mapping[str, NDArray[Any]], shape: ShapeModel) -> Float
     return noise
 
 
+def _training_images(arrays: Mapping[str, NDArray[Any]]) -> Int32 | None:
+    """What tells the training images apart; older files do not say."""
+    return _expect(arrays, "training_images", np.int32, None, 2) if "training_images" in arrays else None
+
+
 def _plain(confidence: Confidence) -> dict[str, Any]:
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value
@@ -275,6 +283,7 @@ def _put_together(arrays: Mapping[str, NDArray[Any]], numbers: Mapping[str, Any]
         "expert": expert,
         "expert_weight": weight,
         "shape_noise": _shape_noise(arrays, levels[-1].shape),
+        "training_images": _training_images(arrays),
     }
 
 

@@ -141,6 +141,7 @@ def model_of(
         placements=placements,
         landmark_names=valid.names,
         object_filter=object_filter,
+        training_images=np.unique(valid.pictures, axis=0),
     )
     if not settings.cascade:
         return model

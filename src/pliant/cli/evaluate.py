@@ -151,7 +151,7 @@ def _say(done: Evaluation, output: str | None, others: list[Path], quiet: bool, 
         say(json.dumps(_outcome(done), indent=2))
         return
     for sentence in done.sentences:
-        say(sentence)
+        say(sentence, colour="yellow" if sentence == done.warning else "")
     _print(done.rows)
     if output is not None and not quiet:
         say(f"wrote {len(done.records)} fits to {output}")
@@ -166,7 +166,7 @@ def _outcome(done: Evaluation) -> dict[str, Any]:
         {"image": plain["image"], "confidence": record.confidence, "points": plain["points"]}
         for record, plain in ((record, as_json(record)) for record in done.false)
     ]
-    return {"images": done.images, "rows": done.rows, "false": false}
+    return {"images": done.images, "used_for_training": done.seen, "rows": done.rows, "false": false}
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.arrays import Concise, Float64, Image
+from pliant.arrays import Concise, Float64, Image, Int32
 from pliant.crew import Jobs, crew_of, in_this_process, shared_out
 from pliant.data.advice import advice
 from pliant.data.annotation import Size
@@ -97,6 +97,8 @@ class Validated(Concise):
         How many samples cannot be used.
     mirrored : int
         How many samples faced another way than the rest and were turned round.
+    pictures : ndarray of int32, shape (k, 2)
+        The first 8 bytes of the SHA-256 of the pixels of each image, which tell images apart.
 
     Examples
     --------
@@ -117,6 +119,7 @@ class Validated(Concise):
     names: tuple[str, ...] = ()
     left_out: int = 0
     mirrored: int = 0
+    pictures: Int32 = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,7 @@ class _Checked:
     problems: tuple[str, ...]
     names: tuple[str, ...] = ()
     image: Image | None = None
+    picture: bytes = bytes(8)
 
 
 def validate(
@@ -186,6 +190,9 @@ def validate(
         deep=sum(outcome.deep for _, outcome in usable),
         names=usable[0][1].names if len({outcome.names for _, outcome in usable}) == 1 else (),
         left_out=len(dataset) - len(usable),
+        pictures=np.frombuffer(b"".join(outcome.picture for _, outcome in usable), dtype="<i4")
+        .reshape(-1, 2)
+        .astype(np.int32),
     )
 
 
@@ -266,12 +273,13 @@ def _check(sample: Sample, allow_missing: bool, affordable: Callable[[int], bool
     if points is None or image is None:
         return _Checked(points, (0, 0), False, False, "", tuple(problems))
     fingerprint = hashlib.sha256(np.ascontiguousarray(image).data)
+    picture = fingerprint.digest()[:8]
     fingerprint.update(np.ascontiguousarray(points).data)
     size = (image.shape[1], image.shape[0])
     deep = image.dtype != np.uint8 and isinstance(sample.image_source, (Path, str))
     kept = image if not problems and affordable(image.nbytes) else None
     return _Checked(
-        points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems), names, kept
+        points, size, image.ndim == 3, deep, fingerprint.hexdigest(), tuple(problems), names, kept, picture
     )
 
 
