@@ -103,3 +103,11 @@ def test_landmark_files_without_images_in_a_folder_that_was_given(wings, command
     assert "2 of 14 images are missing" in said
     assert "were looked for in photos" in said
     assert "--images FOLDER" not in said
+
+
+def test_a_studio_needs_landmarks_or_the_folder_alone(wings, command):
+    assert "pliant studio photos" in command("studio", "--images", "photos", code=1).err
+    assert (
+        "--images nowhere: there is no such folder."
+        in command("studio", "wings.tps", "--images", "nowhere", code=1).err
+    )

@@ -45,6 +45,62 @@ def folder(tmp_path):
     return tmp_path / "faces"
 
 
+class TestImagesElsewhere:
+    """Images in a folder of their own, as other commands take them with `--images`."""
+
+    def test_an_annotation_file(self, tmp_path):
+        photos = images(tmp_path / "photos", "a.png", "b.png", "c.png")
+        images(tmp_path / "labels", "b.png")  # The folder that was given comes first.
+        marked = [Annotation(name, SQUARE, size=(60, 40)) for name in ("a.png", "b.png")]
+        for file in ("all.tps", "all.json", "all.csv"):
+            write_annotations(tmp_path / "labels" / file, marked)
+            with open_collection(tmp_path / "labels" / file, images=photos) as found:
+                assert [entry.source for entry in found.entries] == [photos / "a.png", photos / "b.png"]
+                np.testing.assert_allclose(found.marks(1).points, SQUARE, atol=1e-6)
+                move(found, 0, 2, 30, 20)
+            read = read_annotations(tmp_path / "labels" / file, images=photos)
+            np.testing.assert_allclose(read[0].points[2], (30, 20), atol=1e-6)
+            np.testing.assert_allclose(read[1].points, SQUARE, atol=1e-6)
+            assert sorted(path.name for path in photos.iterdir()) == ["a.png", "b.png", "c.png"]
+
+    def test_landmark_files_in_another_folder(self, tmp_path):
+        photos = images(tmp_path / "photos", "a.png", "b.png")
+        labels = tmp_path / "labels"
+        labels.mkdir()
+        write_landmarks(labels / "a.pts", SQUARE)
+        with open_collection(labels, images=photos) as found:
+            assert [entry.source for entry in found.entries] == [photos / "a.png", photos / "b.png"]
+            assert found.finished() == [0]
+            for landmark, (x, y) in enumerate(SQUARE):
+                move(found, 1, landmark, x, y)
+        np.testing.assert_allclose(read_landmarks(labels / "b.pts"), SQUARE)
+        assert not (photos / "b.pts").exists()
+
+    def test_a_folder_without_landmarks_yet(self, tmp_path):
+        photos = images(tmp_path / "photos", "a.png")
+        (tmp_path / "labels").mkdir()
+        with open_collection(tmp_path / "labels", images=photos) as found:
+            found.set_object(["tip"])
+            move(found, 0, 0, 3, 4)
+        [sample] = load_dataset(tmp_path / "labels/landmarks.json", images=photos)
+        np.testing.assert_allclose(sample.points(), [[3, 4]], atol=1e-6)
+
+    def test_a_folder_that_is_not_there(self, tmp_path):
+        images(tmp_path / "photos", "a.png")
+        with pytest.raises(ValueError, match="images=.*nowhere: there is no such folder"):
+            open_collection(tmp_path / "photos", images=tmp_path / "nowhere")
+        (tmp_path / "labels").mkdir()
+        with pytest.raises(ValueError, match="give it with images=FOLDER"):
+            open_collection(tmp_path / "labels")
+
+    def test_the_list_of_held_out_samples_is_no_annotation_file(self, tmp_path):
+        photos = images(tmp_path / "photos", "a.png", "b.png")
+        for file, names in (("all.csv", ("a.png", "b.png")), ("m.held-out.csv", ("b.png",))):
+            write_annotations(photos / file, [Annotation(name, SQUARE) for name in names])
+        with open_collection(photos) as found:
+            assert found.finished() == [0, 1]
+
+
 class TestOpening:
     def test_all_images_of_a_folder_are_listed_as_a_person_sorts_them(self, folder):
         with open_collection(folder) as faces:

@@ -31,6 +31,9 @@ Opened = Annotated[
         help="A folder of images, a manifest, or an annotation file; synthetic faces if not given."
     ),
 ]
+ImageFolder = Annotated[
+    Path | None, typer.Option(help="Folder of the images, if they are not beside the landmarks.")
+]
 ModelFile = Annotated[
     Path | None,
     typer.Option(
@@ -58,6 +61,7 @@ Browser = Annotated[bool, typer.Option("--open", help="Open the page in a browse
 def studio(
     context: typer.Context,
     source: Opened = None,
+    images: ImageFolder = None,
     model: ModelFile = None,
     results: ResultsAt = None,
     port: Port = None,
@@ -94,6 +98,13 @@ def studio(
     for given in (source, model, results):
         if given is not None and not given.exists():
             raise ValueError(f"{given}: there is no such file or folder.")
+    if source is None and images is not None:
+        raise ValueError(
+            f"--images {images}: give the annotation file of these images as well, or their folder alone: "
+            f"pliant studio {images}."
+        )
+    if images is not None and not images.is_dir():
+        raise ValueError(f"--images {images}: there is no such folder.")
     listening = _listen(host, port)
     with ExitStack() as stack:
         if source is None:
@@ -102,7 +113,7 @@ def studio(
             source, model = demonstration(passing, model)
             opened = open_studio(source, model, results, read_only=read_only, demo=True)
         else:
-            opened = open_studio(source, model, results, read_only=read_only)
+            opened = open_studio(source, model, results, read_only=read_only, images=images)
         stack.callback(opened.close)
         token = "" if host in LOOPBACK else secrets.token_urlsafe(24)
         hosts = (*LOOPBACK, *_names(host))

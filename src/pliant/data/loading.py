@@ -225,13 +225,15 @@ def _annotation_files(files: Sequence[Source]) -> list[Source]:
     tables = [file for file in files if not plain_name(file).endswith(HELD_OUT) and is_about_many(file)]
     if len(tables) < 2:
         return tables
-    results = {file for file in tables if _is_result(file)}
+    results = {file for file in tables if is_result(file)}
     others = [file for file in tables if file not in results]
     return others or [file for file in tables if ending(file) == ".parquet"] or tables
 
 
-def _is_result(file: Source) -> bool:
-    """Whether a table is one that `fit`, `track`, `evaluate` or `experiment` wrote."""
+def is_result(file: Source) -> bool:
+    """Whether a table is one that `train --hold-out`, `fit`, `track`, `evaluate` or `experiment` wrote."""
+    if plain_name(file).endswith(HELD_OUT):
+        return True
     if ending(file) not in (".csv", ".parquet"):
         return False
     with opened(file) as content:

@@ -19,13 +19,18 @@ def open_studio(
     *,
     read_only: bool = False,
     demo: bool = False,
+    images: Path | None = None,
 ) -> Studio:
-    """A studio of a folder, a manifest or an annotation file, with an apprentice that learns what is finished."""
+    """A studio of a folder, a manifest or an annotation file, with an apprentice that learns what is finished.
+
+    `images` is the folder of the images, if they are not beside their landmarks.
+    """
     from pliant.model import load
 
     if model is not None:
         load(model)  # what is wrong with it is said before anything opens
-    return Studio(open_collection(source, read_only=read_only), Events(), model, results, demo)
+    collection = open_collection(source, read_only=read_only, images=images)
+    return Studio(collection, Events(), model, results, demo)
 
 
 def demonstration(folder: Path, model: Path | None) -> tuple[Path, Path]:

@@ -26,7 +26,9 @@ from pliant.studio.storage.saving import Edit, Entry, Recorded, Saved, Together
 from pliant.studio.storage.writing import Outcome, Writer
 
 
-def open_collection(source: Path | str, read_only: bool = False, format: str = "") -> Collection:
+def open_collection(
+    source: Path | str, read_only: bool = False, format: str = "", images: Path | None = None
+) -> Collection:
     """Open a folder of images, a manifest or an annotation file for annotating.
 
     All images of a folder are listed, annotated or not. What is opened is what is written: files beside the images
@@ -47,6 +49,8 @@ def open_collection(source: Path | str, read_only: bool = False, format: str = "
         Look only.
     format
         That of the landmark files where their content is not to decide (`pts:0-based`).
+    images
+        The folder of the images, if they are not beside their landmarks.
 
     Returns
     -------
@@ -55,7 +59,7 @@ def open_collection(source: Path | str, read_only: bool = False, format: str = "
         written, or something that the file holds would be lost. A ValueError says why nothing can be opened.
 
     """
-    return Collection(Path(source), listed(Path(source), format), "asked for" if read_only else "")
+    return Collection(Path(source), listed(Path(source), format, images), "asked for" if read_only else "")
 
 
 class Collection:

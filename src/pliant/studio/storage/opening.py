@@ -16,9 +16,9 @@ from pliant.data.addresses import is_address
 from pliant.data.formats import PLAIN_TEXT, endings_beside_images, find_format, format_of, formats
 from pliant.data.image_lookup import image_of
 from pliant.data.images import EXTENSIONS
-from pliant.data.loading import is_about_many, object_name
+from pliant.data.loading import is_about_many, is_result, object_name
 from pliant.data.manifest import ENDINGS, listed_file, read_manifest
-from pliant.data.rewriting import LandmarkFile, open_file
+from pliant.data.rewriting import open_file
 from pliant.files import IrregularFile
 from pliant.studio.storage.saving import Beside, Entry, Together, is_of_kind, usual_kind
 
@@ -49,16 +49,23 @@ class Listing:
     """A sentence if the landmarks cannot be written back without loss."""
 
 
-def listed(source: Path, format: str = "") -> Listing:
-    """What is in a folder, a manifest or an annotation file; a ValueError says what is wrong with it."""
+def listed(source: Path, format: str = "", images: Path | None = None) -> Listing:
+    """What is in a folder, a manifest or an annotation file; a ValueError says what is wrong with it.
+
+    `images` is the folder of the images, if they are not beside their landmarks. A manifest has paths instead.
+    """
     source = Path(os.path.abspath(source))
+    if images is not None:
+        if not images.is_dir():
+            raise ValueError(f"images={images}: there is no such folder.")
+        images = Path(os.path.abspath(images))
     if source.is_dir():
-        return _folder(source, format)
+        return _folder(source, format, images)
     if not source.exists():
         raise ValueError(f"{source}: there is no such folder or file.")
     if source.suffix.lower() in EXTENSIONS:
         raise ValueError(f"{source}: this is an image: give its folder.")
-    return _file(source, format)
+    return _file(source, format, images)
 
 
 def in_order(names: Iterable[str]) -> list[str]:
@@ -81,41 +88,39 @@ def _files_in(folder: Path) -> list[str]:
         return [entry.name for entry in found if not entry.name.startswith(".") and entry.is_file()]
 
 
-def _folder(folder: Path, format: str) -> Listing:
+def _folder(folder: Path, format: str, images: Path | None) -> Listing:
+    """The images of a folder, or those of the folder `images`, and the landmarks in the former."""
+    place = folder if images is None else images
     files = _files_in(folder)
-    pictures = {}
-    others = []
-    for name in files:
-        stem, dot, ending = name.rpartition(".")
-        if dot + ending.lower() in _IMAGES:
-            pictures[name] = stem
-        else:
-            others.append(name)
+    shown = files if images is None else _files_in(images)
+    pictures = {name: name.rpartition(".")[0] for name in shown if _ending(name) in _IMAGES}
+    others = [name for name in files if _ending(name) not in _IMAGES]
     if not pictures:
+        hint = " If they are in another folder, give it with images=FOLDER." if images is None else ""
         raise ValueError(
-            f"{folder}: there are no images in this folder. Images end in {', '.join(EXTENSIONS)}."
+            f"{place}: there are no images in this folder. Images end in {', '.join(EXTENSIONS)}.{hint}"
         )
     beside = _beside(others, (*endings_beside_images(), PLAIN_TEXT))
     stems = set(pictures.values())
     if any(_belongs(stem, stems) for stem in beside):
-        return _with_files_beside(folder, pictures, beside, format)
+        return _with_files_beside(folder, pictures, beside, format, place)
     tables = _tables(folder, others)
     if tables and all(name.rpartition(".")[0] in stems for name in tables):
         endings = tuple(sorted({_ending(name) for name in tables}))
-        return _with_files_beside(folder, pictures, _beside(others, endings), format)
+        return _with_files_beside(folder, pictures, _beside(others, endings), format, place)
     if len(tables) > 1 and NEW_FILE in tables:
         tables = [NEW_FILE]
     if len(tables) > 1:
         some = ", ".join(in_order(tables)[:5])
         raise ValueError(f"{folder}: {some} could each hold the landmarks of this folder: give one of them.")
     if not tables:
-        entries = [Entry(name, str(folder), name, image=name) for name in in_order(pictures)]
-        store = Together(entries, folder / NEW_FILE, "coco", None)
+        entries = [Entry(name, str(place), name, image=name) for name in in_order(pictures)]
+        store = Together(entries, folder / NEW_FILE, "coco", None, images)
         return Listing(entries, store, (), 0, folder / SIDE_FOLDER / NEW_FILE)
     table = folder / tables[0]
     if table.suffix.lower() in ENDINGS and read_manifest(table) is not None:
-        return _file(table, format, named=False)
-    return _annotated(table, format, list(pictures))
+        return _file(table, format, images, named=False)
+    return _annotated(table, format, list(pictures), images)
 
 
 def _beside(files: Sequence[str], endings: Sequence[str]) -> dict[str, str]:
@@ -142,10 +147,10 @@ def _ending(name: str) -> str:
 
 
 def _with_files_beside(
-    folder: Path, pictures: Mapping[str, str], beside: Mapping[str, str], format: str
+    folder: Path, pictures: Mapping[str, str], beside: Mapping[str, str], format: str, images: Path
 ) -> Listing:
-    """A folder with files beside images: `face.pts`, or `face.1.pts`, `face.2.pts` for several objects."""
-    place = str(folder)
+    """A folder with a file for each image: `face.pts`, or `face.1.pts`, `face.2.pts` for several objects."""
+    place, there = str(images), str(folder)
     numbered: dict[str, list[tuple[int, str]]] = {}
     pictured = set(pictures.values())
     for stem, file in beside.items():
@@ -157,22 +162,22 @@ def _with_files_beside(
         stem = pictures[name]
         file = beside.get(stem, "")
         if stem not in numbered:
-            entries.append(Entry(name, place, name, f"{place}{os.sep}{file}" if file else "", name, 0))
+            entries.append(Entry(name, place, name, f"{there}{os.sep}{file}" if file else "", name, 0))
         else:
             files = ([file] if file else []) + [other for _, other in sorted(numbered[stem])]
             for which, other in enumerate(files):
-                path = f"{place}{os.sep}{other}"
+                path = f"{there}{os.sep}{other}"
                 entries.append(Entry(object_name(name, which), place, name, path, name, which))
-    return _beside_listing(entries, format, folder / SIDE_FOLDER / "beside images")
+    return _beside_listing(entries, format, folder / SIDE_FOLDER / "beside images", folder)
 
 
-def _beside_listing(entries: list[Entry], format: str, side: Path) -> Listing:
+def _beside_listing(entries: list[Entry], format: str, side: Path, folder: Path | None = None) -> Listing:
     """A listing of images with files of their own, of which the first that can be read tells what to expect."""
     files = [entry for entry in entries if entry.landmarks]
     usual = Counter(_ending(entry.landmarks) for entry in files[:_LOOKED_AT]).most_common(1)[0][0]
     first = next((entry for entry in files if _ending(entry.landmarks) == usual), files[0])
     found = _format_of(Path(first.landmarks), format)
-    store = Beside(entries, found, usual)
+    store = Beside(entries, found, usual, folder)
     for entry in files[:20]:
         try:
             file = open_file(Path(entry.landmarks), store.given, entry.source.parent)
@@ -203,7 +208,8 @@ def _tables(folder: Path, files: Sequence[str]) -> list[str]:
                 found.append(name)
         except (ValueError, IrregularFile):
             continue
-    return found
+    results = {table.name for table in map(Path, found) if is_result(folder / table)}
+    return [name for name in found if name not in results] or found
 
 
 def _leaves(name: str) -> bool:
@@ -212,11 +218,11 @@ def _leaves(name: str) -> bool:
     return os.path.isabs(plain) or plain.split(os.sep)[0] == os.pardir
 
 
-def _file(source: Path, format: str, named: bool = True) -> Listing:
+def _file(source: Path, format: str, images: Path | None, named: bool = True) -> Listing:
     """What a manifest or an annotation file lists: one that was `named`, or one that was found in a folder."""
     rows = read_manifest(source) if source.suffix.lower() in ENDINGS else None
     if rows is None:
-        return _annotated(source, format, None)
+        return _annotated(source, format, None, images)
     endings = (*endings_beside_images(), PLAIN_TEXT)
     seen: Counter[str] = Counter()
     near: dict[str, dict[str, str]] = {}
@@ -245,22 +251,30 @@ def _file(source: Path, format: str, named: bool = True) -> Listing:
         return _beside_listing(entries, format, side)
     target = source.with_name(f"{source.stem}-{NEW_FILE}")
     if target.exists():
-        return _annotated(target, "", None, entries)
+        return _annotated(target, "", None, wanted=entries)
     return Listing(entries, Together(entries, target, "coco", None), (), 0, side)
 
 
 def _annotated(
-    path: Path, format: str, pictures: Sequence[str] | None, wanted: Sequence[Entry] = ()
+    path: Path,
+    format: str,
+    pictures: Sequence[str] | None,
+    images: Path | None = None,
+    wanted: Sequence[Entry] = (),
 ) -> Listing:
-    """The images of an annotation file, and with them further ones: `pictures` of its folder, or those `wanted`."""
-    file = open_file(path, format, path.parent)
+    """The images of an annotation file, and with them further ones: `pictures` of its folder, or those `wanted`.
+
+    Its folder is that of `images`, if it was given.
+    """
+    folder = path.parent if images is None else images
+    file = open_file(path, format, folder)
     kind = usual_kind(file)
     objects: Counter[str] = Counter(slot.image for slot in file.contents.slots if is_of_kind(slot, kind))
-    place = str(path.parent)
-    there = set(pictures if pictures is not None else _files_in(path.parent))
+    place = str(folder)
+    there = set(pictures if pictures is not None else _files_in(folder))
     entries: dict[str, Entry] = {}
     for name in file.contents.images:
-        found = name if name in there else _found(name, path, file)
+        found = name if name in there else _found(name, path, folder)
         if pictures is not None and _leaves(found):
             continue
         for number in range(max(1, objects[name])):
@@ -273,14 +287,14 @@ def _annotated(
     ordered = [entries[key] for key in in_order(entries)]
     if not ordered:
         raise ValueError(f"{path}: there are no images in this file.")
-    store = Together(ordered, path, file.format, file)
+    store = Together(ordered, path, file.format, file, images)
     return Listing(ordered, store, kind[1], kind[0], path.parent / SIDE_FOLDER / path.name, file.loss)
 
 
-def _found(name: str, path: Path, file: LandmarkFile) -> str:
-    """Where an image is that an annotation file names, from the file's folder; as it is named if it is nowhere."""
+def _found(name: str, path: Path, folder: Path) -> str:
+    """Where an image is that an annotation file names, from the folder of images; as named if it is nowhere."""
     try:
-        image = Path(str(image_of(name, path, file.images)))
+        image = Path(str(image_of(name, path, folder)))
     except ValueError:
         return name or path.stem
-    return os.path.relpath(image, path.parent).replace(os.sep, "/")
+    return os.path.relpath(image, folder).replace(os.sep, "/")

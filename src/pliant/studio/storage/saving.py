@@ -99,14 +99,17 @@ class Saved(NamedTuple):
 
 
 class Beside:
-    """A landmark file for each image, in the format that it has; new ones get that of the others."""
+    """A landmark file for each image, in the format that it has; new ones get that of the others.
+
+    New files are put into `folder`, or beside the images if there is none.
+    """
 
     delay = 0.05
 
     def __init__(
-        self, entries: Sequence[Entry], format: str, ending: str, images: Path | None = None
+        self, entries: Sequence[Entry], format: str, ending: str, folder: Path | None = None
     ) -> None:
-        self.entries, self.format, self.ending = entries, format, ending
+        self.entries, self.format, self.ending, self.folder = entries, format, ending, folder
         self.given = format if ":" in format else ""
         """The variant that all files are read in: content does not tell variants apart."""
         self.names: tuple[str, ...] = ()
@@ -119,7 +122,10 @@ class Beside:
     def file_of(self, index: int) -> Path:
         """The landmark file of an image, whether or not it is there."""
         entry = self.entries[index]
-        return Path(entry.landmarks) if entry.landmarks else entry.source.with_suffix(self.ending)
+        if entry.landmarks:
+            return Path(entry.landmarks)
+        beside = entry.source.with_suffix(self.ending)
+        return beside if self.folder is None else self.folder / beside.name
 
     def stamp(self, index: int) -> Signature | None:
         """What is another one when the landmark file of an image was written: its signature."""
@@ -179,12 +185,22 @@ class Beside:
 
 
 class Together:
-    """One landmark file for all images, kept in memory as text and read again when somebody else wrote it."""
+    """One landmark file for all images, kept in memory as text and read again when somebody else wrote it.
+
+    `images` is the folder of its images, if it is not the file's own.
+    """
 
     delay = 0.3
 
-    def __init__(self, entries: Sequence[Entry], path: Path, format: str, file: LandmarkFile | None) -> None:
-        self.entries, self.path, self.format = entries, path, format
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        path: Path,
+        format: str,
+        file: LandmarkFile | None,
+        images: Path | None = None,
+    ) -> None:
+        self.entries, self.path, self.format, self.images = entries, path, format, images
         self.names: tuple[str, ...] = ()
         self._read = 0
         self._kind: Kind = (0, ())
@@ -246,7 +262,7 @@ class Together:
         signature = signature_of(self.path)
         if signature is None or (self.file is not None and signature == self.file.signature):
             return False
-        self._take(open_file(self.path, self.format))
+        self._take(open_file(self.path, self.format, self.images))
         self._read += 1
         return True
 
@@ -273,7 +289,7 @@ class Together:
                 added.append(_fresh(convention, entry, edit, self.names))
         if file is None and added:
             put(self.path, new_file(self.path, self.format, added))
-            self._take(open_file(self.path, self.format))
+            self._take(open_file(self.path, self.format, self.images))
         elif file is not None:
             content, after = rewritten(file, changed, added)
             self._take(replace(after, signature=put(self.path, content)))
