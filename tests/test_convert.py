@@ -147,7 +147,7 @@ def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monke
     write_annotations(tmp_path / "in.tab", [rich])
     done = convert(tmp_path / "in.tab", tmp_path / "out.tab")
     for loss in ("landmark names", "the box", "the group"):
-        assert f"lost in 1 objects: {loss}" in done.stderr
+        assert f"lost in 1 object: {loss}" in done.stderr
     assert "exact position" not in done.stderr
     monkeypatch.setattr(table, "write", _coarse(table.write))
     done = convert(tmp_path / "in.tab", tmp_path / "coarse.tab")

@@ -26,6 +26,7 @@ from pliant.data.addresses import (
 )
 from pliant.fitting.status import Status
 from pliant.table import TABLE, Row, read_head, rows_of
+from pliant.terminal import counted
 from pliant.trust.confidence import DEFAULT_BOUND
 
 FLAGGED, CSV = "flagged.csv", "fits.csv"
@@ -225,8 +226,8 @@ def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool 
     """Why the task must not be done in this folder, as a sentence; empty if it may."""
     if earlier.unfinished is not None and not resume:
         return (
-            f"{task.output} has the fits of {earlier.done} images of a run that did not finish: continue "
-            "with resume=True, or write to another folder. To discard that run, remove "
+            f"{task.output} has the fits of {counted(earlier.done, 'image')} of a run that did not finish: "
+            "continue with resume=True, or write to another folder. To discard that run, remove "
             f"{journal_in(task.output)}."
         )
     head = earlier.unfinished or earlier.finished

@@ -21,7 +21,7 @@ from pliant.cli.options import (
     say_settings,
     told,
 )
-from pliant.terminal import MOST_LINES, console, say, shortened
+from pliant.terminal import MOST_LINES, console, counted, say, shortened
 
 if TYPE_CHECKING:
     from pliant.data.checking import DatasetCheck
@@ -181,11 +181,11 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
             "flips them, and fits try both directions (--facing)"
         )
     if checked.lacking:
-        say(f"{checked.lacking} samples lack landmarks: train with --missing complete")
-    found = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        verb = "lacks" if checked.lacking == 1 else "lack"
+        say(f"{counted(checked.lacking, 'sample')} {verb} landmarks: train with --missing complete")
     suspicious = len({suspect.number for suspect in suspects})
-    samples = "1 sample" if len(dataset) == 1 else f"{len(dataset)} samples"
-    say(f"{samples}: {found}, {suspicious} suspicious")
+    found = f"{counted(len(problems), 'problem')}, {suspicious} suspicious"
+    say(f"{counted(len(dataset), 'sample')}: {found}")
     if what_to_do := advice(dataset):
         say(told(what_to_do))
     if checked.turned_over:

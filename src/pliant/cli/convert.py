@@ -12,7 +12,7 @@ import typer
 
 from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, DryRun, Quiet, SettingsFile, Verbose, say_settings
-from pliant.terminal import say, shortened
+from pliant.terminal import counted, say, shortened
 
 if TYPE_CHECKING:
     from pliant.data.conversion import Converted
@@ -115,11 +115,13 @@ def convert(
             say(sentence, colour="yellow", error=True)
     if not (quiet or as_json):
         count = len(plan.targets) if dry_run else len(done.files)
-        where = str(output) if output in plan.targets else f"{count} files in {output}"
+        where = str(output) if output in plan.targets else f"{counted(count, 'file')} in {output}"
         verb = "would convert" if dry_run else "converted"
-        say(
-            f"{verb} {report['objects']} objects with {report['landmarks']} landmarks to {plan.format}: {where}"
+        objects, landmarks = (
+            counted(report["objects"], "object"),
+            counted(report["landmarks"], "landmark"),
         )
+        say(f"{verb} {objects} with {landmarks} to {plan.format}: {where}")
         if preview is not None and not dry_run:
             say(f"wrote {preview}")
     if problems:

@@ -26,7 +26,7 @@ from pliant.cli.options import (
 )
 from pliant.cli.starts import announce_detector
 from pliant.settings import Evaluating, Fitting
-from pliant.terminal import console, say
+from pliant.terminal import console, counted, say
 
 if TYPE_CHECKING:
     from pliant.evaluation import Evaluation
@@ -86,6 +86,7 @@ def evaluate(
     """
     import pliant
     from pliant.data.addresses import as_source, plain_name
+    from pliant.data.missing_images import about_missing, without_missing
     from pliant.records import check_records_file, write_records
     from pliant.starts.choice import described_way
     from pliant.version import __version__
@@ -115,10 +116,14 @@ def evaluate(
     dataset = pliant.load_dataset(*sources, images=images, format=format)
     dataset = dataset if part is None else dataset.part(part)
     if dry_run:
+        there, missing = without_missing(dataset)
+        if len(missing) and not evaluating.skip_invalid:
+            raise ValueError(about_missing(missing, there))
+        dataset = there
         annotated = sum(sample.points_source is not None for sample in dataset)
-        each = f"start: {evaluating.start}" if searching else f"{evaluating.starts} starts each"
+        each = f"start: {evaluating.start}" if searching else f"{counted(evaluating.starts, 'start')} each"
         listed = ", ".join(names) if names else "the model's own algorithm"
-        say(f"would fit {annotated} annotated objects with {listed}, {each}")
+        say(f"would fit {counted(annotated, 'annotated object')} with {listed}, {each}")
         return
     with warnings_said():
         done = pliant.evaluate(
@@ -154,7 +159,7 @@ def _say(done: Evaluation, output: str | None, others: list[Path], quiet: bool, 
         say(sentence, colour="yellow" if sentence == done.warning else "")
     _print(done.rows)
     if output is not None and not quiet:
-        say(f"wrote {len(done.records)} fits to {output}")
+        say(f"wrote {counted(len(done.records), 'fit')} to {output}")
     for written in others if not quiet else ():
         say(f"wrote {written}")
 

@@ -26,7 +26,7 @@ from pliant.cli.options import (
     say_settings,
     warnings_said,
 )
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
     from pliant.crew import Jobs as CrewJobs
@@ -206,7 +206,7 @@ def _say_shard(output: Path, share: Share, done: Mapping[str, Conducted], quiet:
     elif not quiet:
         for name, one in done.items():
             rest = f", {one.units - one.fitted} done before" if one.fitted < one.units else ""
-            say(f"{name}, shard {share}: fitted {one.fitted} of its {one.units} units{rest}")
+            say(f"{name}, shard {share}: fitted {one.fitted} of its {counted(one.units, 'unit')}{rest}")
         say(f"when all {share.count} shards are done, run: pliant merge {output}")
 
 
@@ -220,10 +220,12 @@ def merge_shards(
     merged = merge_experiments(folders, output, progress=False if quiet or as_json else None)
     if not quiet and not as_json:
         say(
-            f"{merged.output}: {merged.units} units of {', '.join(merged.experiments)}; {merged.copied} copied"
+            f"{merged.output}: {counted(merged.units, 'unit')} of {', '.join(merged.experiments)}; "
+            f"{merged.copied} copied"
         )
         if merged.twice:
-            say(f"{merged.twice} units were found more than once: one copy of each is kept")
+            verb = "was" if merged.twice == 1 else "were"
+            say(f"{counted(merged.twice, 'unit')} {verb} found more than once: one copy of each is kept")
     said = (*merged.missing, *merged.damaged, *merged.notes)
     for sentence in said:
         say(sentence, colour="yellow", error=True)

@@ -33,7 +33,7 @@ from pliant.cli.options import (
 from pliant.cli.outcomes import Done, say_outcome
 from pliant.cli.starts import Boxes, announce_detector
 from pliant.settings import Fitting
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -258,7 +258,7 @@ def _fit_in_parts(
             for number in range(marker.images):
                 advance(failed=number < marker.failed)
             if asked.verbose:
-                bar.say(f"part {marker.part}: {marker.images} images, {marker.failed} failed")
+                bar.say(f"part {marker.part}: {counted(marker.images, 'image')}, {marker.failed} failed")
 
         with _resumable():
             said = bulk.run_in_parts(
@@ -314,10 +314,10 @@ def _say_shard(prepared: Prepared, share: Share, images: int, before: int, asked
             if before == images
             else (f", {before} of them done before")
         )
-        say(f"shard {share}: fitted {images} of {len(task.images)} images{earlier}")
+        say(f"shard {share}: fitted {images} of {counted(len(task.images), 'image')}{earlier}")
         merging = f"pliant merge {task.output}"
         say(
-            f"{left} images are left for other shards. Then run: {merging}"
+            f"{counted(left, 'image')} {'is' if left == 1 else 'are'} left for other shards. Then run: {merging}"
             if left
             else f"all images are done. Now run: {merging}"
         )
@@ -337,7 +337,7 @@ def _say_plan(prepared: Prepared, earlier: Earlier, images: int, done: int, aske
         say(json.dumps(plan, indent=2))
         return
     already = f", {done} of them already done" if done else ""
-    say(f"would fit {images} images{already}, and write {', '.join(plan['writes'])}")
+    say(f"would fit {counted(images, 'image')}{already}, and write {', '.join(plan['writes'])}")
     for name, value in plan["settings"].items():
         say(f"  {name}: {value}")
     if earlier.finished is not None and done < images:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.options import AsJson, From, Images, Quiet, Seed, SettingsFile, Verbose, say_settings, told
-from pliant.terminal import console, say
+from pliant.terminal import console, counted, say
 
 if TYPE_CHECKING:
     from pliant.morphometrics import Study
@@ -186,8 +186,12 @@ def _sliders(declared: str, specimens: Any) -> Any:
 def _print(study: Study, slide: str) -> None:
     specimens, shapes = study.specimens, study.shapes
     many = len(shapes.sliders)
-    how = f", {many} of them slid by {slide.replace('-', ' ')} in {shapes.rounds} rounds" if many else ""
-    say(f"{len(specimens)} specimens with {len(shapes.consensus)} landmarks{how}")
+    how = (
+        f", {many} of them slid by {slide.replace('-', ' ')} in {counted(shapes.rounds, 'round')}"
+        if many
+        else ""
+    )
+    say(f"{counted(len(specimens), 'specimen')} with {counted(len(shapes.consensus), 'landmark')}{how}")
     sizes = shapes.centroid_sizes
     span = f"from {sizes.min():.4g} to {sizes.max():.4g}"
     say(f"centroid size: mean {sizes.mean():.4g} {specimens.length_unit}, {span}")

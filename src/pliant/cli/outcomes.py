@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
     from pliant.bulk.rows import Outcome
@@ -56,11 +56,12 @@ def _say_summary(done: Done, outcome: Outcome) -> None:
         say(
             "nothing to do: this run is already complete"
             if done.before == done.images
-            else f"{done.before} images were fitted before"
+            else f"{counted(done.before, 'image')} {'was' if done.before == 1 else 'were'} fitted before"
         )
     has = "results are in" if done.before == done.images else "wrote"
-    objects = "" if outcome.fits == outcome.images else f", with {outcome.fits} objects"
-    say(f"fitted {outcome.images} of {done.images} images{objects}; {has} {', '.join(map(str, done.wrote))}")
+    objects = "" if outcome.fits == outcome.images else f", with {counted(outcome.fits, 'object')}"
+    many = f"{outcome.images} of {counted(done.images, 'image')}"
+    say(f"fitted {many}{objects}; {has} {', '.join(map(str, done.wrote))}")
     if outcome.failed:
         say(f"{outcome.failed} could not be fitted: see the column reason. The first: {outcome.first}")
     doubtful = outcome.fits - sum(outcome.statuses[status] for status in Status if status.ok)

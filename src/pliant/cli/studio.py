@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pliant.cli.options import AsJson, Quiet, SettingsFile, Verbose, say_settings
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
     from socket import socket
@@ -186,7 +186,8 @@ def _names(host: str) -> list[str]:
 def _welcome(opened: Studio, address: str) -> None:
     collection = opened.collection
     done = len(collection.finished())
-    say(f"{len(collection):,} images of {collection.name}, {done:,} finished ({collection.format})")
+    many = counted(len(collection), "image")
+    say(f"{many} of {collection.name}, {done:,} finished ({collection.format})")
     if collection.read_only:
         say(collection.read_only, colour="yellow")
     say(f"pliant studio is at {address}  (press Ctrl-C to stop)")

@@ -10,7 +10,7 @@ import typer
 
 from pliant.cli.options import AsJson, Quiet, Seed, SettingsFile, Verbose, say_settings
 from pliant.progress import Progress
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 
 class Kind(StrEnum):
@@ -74,5 +74,5 @@ def synthetic(
     if as_json:
         say(json.dumps({**({"frames": frames} if video else {str(kind): count}), "wrote": wrote}, indent=2))
     elif not quiet:
-        many = f"{frames} frames" if video else f"{count} {kind}"
+        many = counted(frames, "frame") if video else counted(count, str(kind).removesuffix("s"))
         say(f"wrote {many} to {' and '.join(wrote)}")

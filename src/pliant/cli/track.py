@@ -24,7 +24,7 @@ from pliant.cli.options import (
 )
 from pliant.cli.starts import announce_detector
 from pliant.settings import Tracking
-from pliant.terminal import say
+from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,11 +157,15 @@ def _say(task: VideoTask, done: VideoOutcome, quiet: bool, as_json: bool) -> Non
         say(json.dumps(outcome, indent=2))
     elif not quiet:
         what = "the object" if done.objects == 1 else f"{done.objects} objects"
-        say(f"found {what} in {done.found} of {done.frames} frames; wrote {task.output}")
+        say(f"found {what} in {done.found} of {counted(done.frames, 'frame')}; wrote {task.output}")
         if done.objects > 1:
-            say(f"lost {lost} times, counting each object and frame: see the columns object and event")
+            say(
+                f"lost {counted(lost, 'time')}, counting each object and frame: see the columns object and event"
+            )
         elif restarted > 1 or lost:
-            say(f"started {restarted} times, lost in {lost} frames: see the column event")
+            say(
+                f"started {counted(restarted, 'time')}, lost in {counted(lost, 'frame')}: see the column event"
+            )
         say(
             f"{outcome['frames_per_second']} frames per second including reading and writing, "
             f"{outcome['frames_per_second_fitting']} for fitting alone"

@@ -37,6 +37,24 @@ if TYPE_CHECKING:
     from pliant.model import Model
 
 
+_MOST_HELD = 0.9
+"""The largest share of the samples that can be held out."""
+
+
+def _share(text: str | float) -> float:
+    """A share of the samples: 0.2 or 20%. A whole number could be per cent or samples, and is refused."""
+    try:
+        share = float(str(text).removesuffix("%")) / (100 if str(text).endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if 0 <= share <= _MOST_HELD:
+        return share
+    guess = f" For {share:g} % of them, give {share / 100:g} or {share:g}%." if 1 < share <= 90 else ""
+    raise typer.BadParameter(
+        f"{text}: give the share of the samples to hold out, from 0 to {_MOST_HELD}, not their number.{guess}"
+    )
+
+
 _TOLD = ("detector", "triangles", "mirror")
 """Settings that are written down as they were given."""
 
@@ -66,10 +84,10 @@ def train(
     hold_out: Annotated[
         float,
         typer.Option(
-            help="Share of the samples to hold out, in whole groups. They are listed in a file next to the "
-            "model that ends in .held-out.csv, for `evaluate`.",
-            min=0,
-            max=0.9,
+            help="Share of the samples to hold out, such as 0.2 or 20%, in whole groups. They are listed in a file "
+            "next to the model that ends in .held-out.csv, for `evaluate`.",
+            parser=_share,
+            metavar="SHARE",
         ),
     ] = 0.0,
     training: Training,

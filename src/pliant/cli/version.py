@@ -39,9 +39,9 @@ def version(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show which version of pliant this is, and what it runs on.
+    """Show the version of pliant, and with --verbose what it runs on.
 
-    With --verbose, the output has everything that a bug report or a methods section needs.
+    The output of --verbose has everything that a bug report or a methods section needs; --json prints the same.
     """
     import json
 

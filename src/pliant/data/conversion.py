@@ -22,6 +22,7 @@ from pliant.data.loading import load_dataset
 from pliant.data.scales import given_scale, scale_of
 from pliant.data.validation import numbered
 from pliant.files import real_path, replaced
+from pliant.terminal import counted
 
 _EXACT = 0.01
 """Landmarks that come back from the written file further off than this, in pixels, are worth a warning."""
@@ -218,7 +219,7 @@ def convert(plan: Plan) -> Conversion:
     if not objects:
         first = (*plan.problems, *problems)[0]
         raise ValueError(f"{plan.source}: nothing could be converted. The first problem: {first}")
-    summed = tuple(f"lost in {count} objects: {loss}" for loss, count in Counter(losses).items())
+    summed = tuple(f"lost in {counted(count, 'object')}: {loss}" for loss, count in Counter(losses).items())
     return Conversion(tuple(objects), tuple(files), summed, tuple(problems))
 
 

@@ -23,7 +23,7 @@ from pliant.data.advice import advice
 from pliant.data.annotation import Size
 from pliant.data.dataset import Dataset, Sample
 from pliant.shape import shape_size
-from pliant.terminal import shortened
+from pliant.terminal import counted, shortened
 
 _NEAR = 0.25
 """How far outside the image a landmark may lie, as a share of the object's size."""
@@ -62,7 +62,9 @@ class InvalidDataset(ValueError):
         self._made_of = self.problems, samples, what_to_do
         found = "1 problem was" if len(problems) == 1 else f"{len(problems)} problems were"
         otherwise = "" if len(problems) >= samples else " (skip_invalid=True leaves these samples out)"
-        super().__init__(_message(f"{found} found in {samples} samples{otherwise}:", problems, what_to_do))
+        super().__init__(
+            _message(f"{found} found in {counted(samples, 'sample')}{otherwise}:", problems, what_to_do)
+        )
 
     def __reduce__(self) -> tuple[type[InvalidDataset], tuple[Any, ...]]:
         """For it to come back from another machine as it is."""
@@ -209,8 +211,11 @@ def usable(
     if valid.problems and not (skip_invalid and len(valid.dataset)):
         raise InvalidDataset(valid.problems, len(dataset), advice(dataset))
     if valid.problems:
+        verb = "was" if valid.left_out == 1 else "were"
         text = _message(
-            f"{valid.left_out} of {len(dataset)} samples were left out:", valid.problems, advice(dataset)
+            f"{valid.left_out} of {counted(len(dataset), 'sample')} {verb} left out:",
+            valid.problems,
+            advice(dataset),
         )
         warnings.warn(text, SamplesLeftOut, stacklevel=3)
     return valid
@@ -313,9 +318,7 @@ def _problem_of_points(
         return f"{which} missing (counted from 0); train with missing=complete to fill in what is missing."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
-        return (
-            f"has {len(known)} landmarks that are not missing, but at least {_LEAST} are needed to locate it."
-        )
+        return f"has {counted(len(known), 'landmark')} not missing, but at least {_LEAST} are needed to locate it."
     return _problem_of_known(points[known], known, image_shape)
 
 

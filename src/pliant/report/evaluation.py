@@ -20,6 +20,7 @@ from pliant.plots.errors import round_limit
 from pliant.plots.style import STYLE, Style
 from pliant.records import errors_by_algorithm, object_names
 from pliant.report.parts import Html, Section, page, paragraph, picture, table, value_table
+from pliant.terminal import counted
 
 _ABOUT_ERRORS = (
     "An error is the mean distance between points, divided by the size of the object: the mean of the width "
@@ -222,7 +223,8 @@ def evaluation_report(
             np.array([record.pixels for record in shown]),
             np.array([record.units for record in shown]),
         )
-    lead = " ".join([f"{len(shown)} fits to {done.images} images of {source}.", *done.sentences])
+    many = f"{counted(len(shown), 'fit')} to {counted(done.images, 'image')}"
+    lead = " ".join([f"{many} of {source}.", *done.sentences])
     subject = Subject(
         model.levels[-1].shape.mean,
         model.landmark_names,

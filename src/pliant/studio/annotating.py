@@ -19,6 +19,7 @@ from pliant.studio.storage.marks import Change, Scale
 from pliant.studio.web.endpoints import Endpoints
 from pliant.studio.web.pictures import picture_of
 from pliant.studio.web.wire import from_text, to_json
+from pliant.terminal import counted
 
 endpoints = Endpoints("annotate")
 
@@ -294,7 +295,8 @@ def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False)
     made = export(studio.collection, format, unfinished)
     # Header lines hold Latin letters alone; what was left out is told to the pages in full.
     if made.left_out:
-        sentence = f"{len(made.left_out)} images are not in the export: {made.left_out[0]}"
+        verb = "is" if len(made.left_out) == 1 else "are"
+        sentence = f"{counted(len(made.left_out), 'image')} {verb} not in the export: {made.left_out[0]}"
         studio.events.tell("note", sentence=sentence)
     headers = {
         "Content-Disposition": f'attachment; filename="{made.name}"',

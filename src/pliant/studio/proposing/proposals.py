@@ -16,6 +16,7 @@ from pliant.shape import align, shape_size, train_shape_model
 from pliant.shape.conditional import Belief, followed, likelier, pose_factor, prior_belief
 from pliant.shape.generalisation import held_out_noise
 from pliant.studio.proposing.next_image import Doubt
+from pliant.terminal import counted
 
 CLOSE = 0.02
 """A point is right if it is no farther from the truth than this share of the object's size."""
@@ -74,7 +75,7 @@ def proposal(
     known = {place[k]: np.array(where) for k, where in held.items() if k in place}
     seen = propose(model, image, known)
     belief = followed(seen.belief, list(known), np.array(list(known.values())))
-    said = f"Learned from {model.samples} images"
+    said = f"Learned from {counted(model.samples, 'image')}"
     wide = wide_belief(model, belief.points)
     return _made(model.landmarks, model.kept, (belief, wide), held, number, said, names)
 
