@@ -151,7 +151,7 @@ def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monke
     assert "exact position" not in done.stderr
     monkeypatch.setattr(table, "write", _coarse(table.write))
     done = convert(tmp_path / "in.tab", tmp_path / "coarse.tab")
-    assert "lost in 1 objects: the exact position of landmarks" in done.stderr
+    assert "lost in 1 object: the exact position of landmarks" in done.stderr
 
 
 def _coarse(write):
