@@ -420,7 +420,7 @@ class TestCommand:
     def test_what_it_would_do_and_what_is_wrong(self, command, face_folders, tmp_path):
         options = self.options(face_folders, tmp_path / "s")
         said = command("experiment", *options, "--shard", "2/3", "--dry-run")
-        assert "would fit 1 units of 1 model" in said.out
+        assert "would fit 1 unit of 1 model" in said.out
         said = command("experiment", *options, "--shard", "4/3", code=1)
         assert "--shard 4/3: there is no shard 4 of 3" in said.err
         said = command("experiment", "report", "--shard", "1/3", code=1)

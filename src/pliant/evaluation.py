@@ -66,6 +66,8 @@ class Evaluation:
     >>> found = pliant.evaluate(model, "annotated/", start="noise", starts=1, iterations=2, progress=False)
     >>> found.images, len(found.rows), len(found.records), found.sentences
     (2, 2, 2, [])
+    >>> found.seen, found.warning
+    (0, '')
 
     """
 

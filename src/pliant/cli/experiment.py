@@ -280,12 +280,14 @@ def _say_what(wanted: Mapping[str, Settings], share: Share | None, as_json: bool
             trials = [unit.trial for unit in own]
         models = len({model_of(trial) for trial in trials})
         plans[name] = {"trials": len(trials), "models": models, "starts": settings.starts}
-        some = "model" if models == 1 else "models"
-        what = f"trials of {models} {some}, {settings.starts} starts per image"
+        what = f"{counted(len(trials), 'trial')} of {counted(models, 'model')}, "
+        what += f"{counted(settings.starts, 'start')} per image"
         if share is not None:
             plans[name] = {"shard": str(share), "units": len(trials), "models": models}
-            what = f"units of {models} {some}, each a trial from one start"
+            what = (
+                f"{counted(len(trials), 'unit')} of {counted(models, 'model')}, each a trial from one start"
+            )
         if not as_json:
-            say(f"{name}: would fit {len(trials)} {what}")
+            say(f"{name}: would fit {what}")
     if as_json:
         say(json.dumps(plans, indent=2))
