@@ -86,11 +86,6 @@ def track(
     """
     model = as_model(model)
     settings = (settings or Tracking()).changed(**changes)
-    if settings.start == "landmarks":
-        raise ValueError(
-            "start=landmarks: the frames of a video have no landmarks; give them as places for the first "
-            "frame."
-        )
     fitter = make_fitter(model, algorithm=settings.algorithm, jobs=jobs, trace=False)
     if not fitter.prepared[-1][2].weights.residual > 0:
         raise ValueError(
