@@ -122,7 +122,6 @@ class TestOneImageOrMany:
         assert len(rows) == 2
         assert len(list(pliant.track(file, [files[0]], start))) == 1
         assert pliant.find_starts(file, "centre")(dataset[0].image()).shape == (4,)
-        plots.plot_mean(file)
         with pytest.raises(pliant.ModelFileError, match=r"face\.pliant: there is no such file"):
             pliant.fit("face.pliant", files[0])
         with pytest.raises(TypeError, match=r"must come from pliant\.train or pliant\.load"):

@@ -243,7 +243,7 @@ def load(path: Path | str) -> Model:
 
 
 def as_model(given: Model | Path | str) -> Model:
-    """A model, whether it is one or is in a file: whatever takes a model takes both."""
+    """A model, whether it is one or is in a file: what users fit with takes both."""
     if isinstance(given, (str, Path)):
         return load(given)
     if not isinstance(given, Model):

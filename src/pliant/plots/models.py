@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Float64
-from pliant.model import Model, as_model
 from pliant.plots.axes import dots, dress, mesh, sheet, show
 from pliant.plots.style import STYLE, Style
 
@@ -18,18 +16,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from pliant.data.dataset import Sample
+    from pliant.model import Model
 
 _DEVIATIONS = (-3.0, -1.5, 0.0, 1.5, 3.0)
 """Where along a mode its instances are drawn."""
 
 
-def plot_mean(model: Model | Path | str, style: Style = STYLE) -> Figure:
+def plot_mean(model: Model, style: Style = STYLE) -> Figure:
     """Draw the mean instance of a model with its mesh and its landmarks.
 
     Parameters
     ----------
-    model : Model, str or Path
-        The model, or its file.
+    model : Model
+        The model.
     style : Style
         Colours and sizes.
 
@@ -44,7 +43,6 @@ def plot_mean(model: Model | Path | str, style: Style = STYLE) -> Figure:
     >>> figure = pliant.plots.plot_mean(pliant.load("faces.pliant"))
 
     """
-    model = as_model(model)
     picture, points = model.draw(height=480)
     tall = 2.8 * picture.shape[0] / picture.shape[1]
     figure, axes = sheet(1, 3, 8.4, tall + 0.3, style)
@@ -57,13 +55,13 @@ def plot_mean(model: Model | Path | str, style: Style = STYLE) -> Figure:
     return figure
 
 
-def plot_modes(model: Model | Path | str, shape: int = 3, texture: int = 3, style: Style = STYLE) -> Figure:
+def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = STYLE) -> Figure:
     """Draw the leading modes of shape and of texture, each from -3 to +3 standard deviations.
 
     Parameters
     ----------
-    model : Model, str or Path
-        The model, or its file.
+    model : Model
+        The model.
     shape, texture : int
         The largest number of modes of each kind.
     style : Style
@@ -80,7 +78,6 @@ def plot_modes(model: Model | Path | str, shape: int = 3, texture: int = 3, styl
     >>> figure = pliant.plots.plot_modes(pliant.load("faces.pliant"), shape=1, texture=1)
 
     """
-    model = as_model(model)
     parts = [
         ("shape", shape, model.levels[-1].shape.eigenvalues, model.levels[-1].shape.total_variance),
         ("texture", texture, model.texture.pca.eigenvalues, model.texture.pca.total_variance),
@@ -109,15 +106,13 @@ def plot_modes(model: Model | Path | str, shape: int = 3, texture: int = 3, styl
     return figure
 
 
-def plot_reconstructions(
-    model: Model | Path | str, samples: Sequence[Sample], style: Style = STYLE
-) -> Figure:
+def plot_reconstructions(model: Model, samples: Sequence[Sample], style: Style = STYLE) -> Figure:
     """Draw images in one row, and below each the nearest version of the object in the texture model.
 
     Parameters
     ----------
-    model : Model, str or Path
-        The model, or its file.
+    model : Model
+        The model.
     samples : sequence of Sample
         Images with landmarks.
     style : Style
@@ -137,7 +132,6 @@ def plot_reconstructions(
     4
 
     """
-    model = as_model(model)
     figure, axes = sheet(2, len(samples), style.cell * len(samples), 2.06 * style.cell, style)
     for (above, below), sample in zip(axes.T, samples, strict=True):
         show(above, sample.image(), style)
@@ -145,13 +139,13 @@ def plot_reconstructions(
     return figure
 
 
-def plot_variance(model: Model | Path | str, style: Style = STYLE) -> Figure:
+def plot_variance(model: Model, style: Style = STYLE) -> Figure:
     """Draw how much of the variance the leading modes explain together, at every level.
 
     Parameters
     ----------
-    model : Model, str or Path
-        The model, or its file.
+    model : Model
+        The model.
     style : Style
         Colours and sizes.
 
@@ -166,7 +160,6 @@ def plot_variance(model: Model | Path | str, style: Style = STYLE) -> Figure:
     >>> figure = pliant.plots.plot_variance(pliant.load("faces.pliant"))
 
     """
-    model = as_model(model)
     figure, axes = sheet(1, 2, 7.2, 2.8, style)
     left, right = axes[0]
     for number, level in enumerate(model.levels):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pliant import plots
-from pliant.model import Model, as_model
+from pliant.model import Model
 from pliant.plots.style import STYLE, Style
 from pliant.report.parts import Section, page, paragraph, picture, table, value_table
 from pliant.tuning import choice
 
 
-def model_page(model: Model | Path | str, title: str, modes: int = 3, style: Style = STYLE) -> str:
+def model_page(model: Model, title: str, modes: int = 3, style: Style = STYLE) -> str:
     """Make a page about a model: what it has learned, and from which images.
 
     Parameters
     ----------
-    model : Model, str or Path
-        The model, or its file.
+    model : Model
+        The model.
     title : str
         The title of the page.
     modes : int
@@ -38,7 +36,6 @@ def model_page(model: Model | Path | str, title: str, modes: int = 3, style: Sty
     True
 
     """
-    model = as_model(model)
     levels = [
         (
             f"{level.scale:g}",
