@@ -172,7 +172,7 @@ def evaluate(
     jobs : int or None
         Threads; all cores by default.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
     **changes
         Settings by their names, in place of those in `settings` and `evaluating`.
 

@@ -123,7 +123,7 @@ def calibrate(
     jobs : int, Crew or None
         Threads, all cores by default; or a cluster from `pliant.connect`.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
 
     Returns
     -------
