@@ -174,7 +174,7 @@ class TestSearch:
         model.save(tmp_path / "m.pliant")
         loaded = pliant.load(tmp_path / "m.pliant")
         rows, curve = choice.tried_rows(loaded), choice.curve_rows(loaded)
-        assert rows[0][0] == "at first"
+        assert rows[0][0] == "settings to begin with"
         assert len(rows) >= 3
         assert [int(row[0]) for row in curve] == sorted(int(row[0]) for row in curve)
         assert "held-out samples" in choice.sentence(loaded)

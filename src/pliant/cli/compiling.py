@@ -10,7 +10,9 @@ from typing import Any
 
 from pliant.terminal import say
 
-SENTENCE = "compiling what this machine has not run before: a few seconds, up to half a minute; it is kept for next time"
+SENTENCE = (
+    "compiling code that this machine has not run before, up to half a minute; it is kept for next time"
+)
 
 
 def announce_compiling() -> None:
