@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pliant.arrays import Concise, Float32, Float64
 from pliant.experts.sightings import Sightings
 from pliant.experts.visibility import hidden
+from pliant.fitting.doubt import doubtful_landmarks, spread_of
 from pliant.fitting.status import Status
 from pliant.inputs import ImageSource, read
 from pliant.model import Model
@@ -172,6 +173,24 @@ class FitResult(Concise):
         if self.sightings is None or known is None or known.usual_deviations is None:
             return None
         return np.asarray(hidden(self.sightings, shape_size(self.points)[None], known.usual_deviations)[0])
+
+    @property
+    def spread(self) -> Float64 | None:
+        """How far off each landmark `(v,)` may be: a standard deviation in pixels. None without calibration.
+
+        It depends mostly on the landmark and little on the image. Expect errors to be somewhat larger.
+        """
+        if self.covariance is None or self.model.confidence is None:
+            return None
+        return spread_of(self.covariance)
+
+    @property
+    def doubtful(self) -> NDArray[np.bool_] | None:
+        """Which landmarks `(v,)` are hidden, or have a spread above 0.03 of the object's size.
+
+        None without calibration.
+        """
+        return doubtful_landmarks(self.points, self.spread, self.hidden)
 
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """Return the probability that the error of the fit is below a bound.
