@@ -33,6 +33,13 @@ def read(source: ImageSource) -> Image:
     return as_image(source)
 
 
+def name_of(source: ImageSource) -> str:
+    """What an image is called without its folders; an array has no name."""
+    if isinstance(source, Sample):
+        return Path(source.name).name
+    return Path(source).name if isinstance(source, (str, Path)) else ""
+
+
 def require_file(image: Path | str) -> None:
     """Refuse a name that is not that of one image: nothing else would be fitted that a failure could stop."""
     place = as_source(image)

@@ -40,5 +40,5 @@ def doubtful_landmarks(
     if spread is not None:
         found |= np.asarray(spread) > DOUBTFUL * float(shape_size(np.asarray(points)))
     if hidden is not None:
-        found |= np.asarray(hidden) > 0
+        found |= np.asarray(hidden, dtype=np.float64) > 0
     return found

@@ -13,7 +13,7 @@ from pliant.experts.sightings import Sightings
 from pliant.experts.visibility import hidden
 from pliant.fitting.doubt import doubtful_landmarks, spread_of
 from pliant.fitting.status import Status
-from pliant.inputs import ImageSource, read
+from pliant.inputs import ImageSource, name_of, read
 from pliant.model import Model
 from pliant.shape import shape_size
 from pliant.shape.facing import flipped
@@ -248,6 +248,8 @@ class FitResult(Concise):
     def plot(self, image: ImageSource) -> Figure:
         """Draw the start, the fit, the reconstruction, and the cost at every iteration.
 
+        The title has the name of the image, if it has one, and the confidence. Landmarks in doubt are rings.
+
         Parameters
         ----------
         image : str, Path, Sample or array, shape (h, w) or (h, w, 3)
@@ -269,7 +271,7 @@ class FitResult(Concise):
         """
         from pliant.plots.fits import plot_fit
 
-        return plot_fit(self, read(image))
+        return plot_fit(self, read(image), name=name_of(image))
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:
