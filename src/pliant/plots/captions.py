@@ -9,7 +9,6 @@ import numpy as np
 
 from pliant.plots.style import Style
 from pliant.settings import Fitting
-from pliant.trust.confidence import DEFAULT_BOUND
 
 if TYPE_CHECKING:
     from pliant.fitting.result import FitResult
@@ -28,7 +27,7 @@ def colour_of(fit: FitResult, style: Style, least: float = TRUSTED) -> str:
     return style.fit if is_trusted(fit, least) else style.doubt
 
 
-def caption_of(fits: Sequence[FitResult], bound: float = DEFAULT_BOUND, least: float = TRUSTED) -> str:
+def caption_of(fits: Sequence[FitResult], bound: float | None = None, least: float = TRUSTED) -> str:
     """A line about the objects of an image, with the confidence as the table of fits has it."""
     if len(fits) == 1:
         said = [_sure(fits[0], bound), str(fits[0].status)]
@@ -40,6 +39,6 @@ def caption_of(fits: Sequence[FitResult], bound: float = DEFAULT_BOUND, least: f
     return ", ".join(filter(None, said))
 
 
-def _sure(fit: FitResult, bound: float) -> str:
-    confidence = fit.confidence(bound)
+def _sure(fit: FitResult, bound: float | None) -> str:
+    confidence = fit.confidence() if bound is None else fit.confidence(bound)
     return "" if np.isnan(confidence) else f"confidence {confidence:.2f}"
