@@ -117,6 +117,11 @@ class FitResult(Concise):
     >>> len(found.objects), found.hidden is None
     (1, True)
 
+    This model is not calibrated, so nobody knows which landmarks are in doubt:
+
+    >>> found.spread is None, found.doubtful is None
+    (True, True)
+
     """
 
     model: Model
