@@ -123,19 +123,38 @@ def _painted(
     colour = _rgb(name)
     inner = np.rint(_DISC * (diameter / 2 * 2**_SHIFT)).astype(np.int32)
     outer = np.rint(_DISC * ((diameter / 2 + max(0.6, 0.1 * diameter)) * 2**_SHIFT)).astype(np.int32)
-    ring = np.rint(_DISC * (0.85 * diameter * 2**_SHIFT)).astype(np.int32)
-    thick = max(2, round(diameter / 4))
-    for place, open_inside in zip(places[near], hollow[near], strict=True):
-        if open_inside:
-            cv2.polylines(canvas, [place + ring], True, (0, 0, 0), thick + 2, cv2.LINE_AA, _SHIFT)
-            cv2.polylines(canvas, [place + ring], True, colour, thick, cv2.LINE_AA, _SHIFT)
-        else:
-            cv2.fillConvexPoly(canvas, place + outer, (0, 0, 0), cv2.LINE_AA, _SHIFT)
-            cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
+    for place in places[near & ~hollow]:
+        cv2.fillConvexPoly(canvas, place + outer, (0, 0, 0), cv2.LINE_AA, _SHIFT)
+        cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
+    for point in points[near & hollow]:
+        _paint_ring(canvas, point, colour, diameter)
     if labels:
         shown = [label for label, known in zip(labels, near, strict=True) if known]
         canvas = write_labels(canvas, np.asarray(points[near], dtype=np.float64), shown, colour, diameter)
     return canvas
+
+
+def _paint_ring(
+    canvas: NDArray[np.uint8], point: Floats, colour: tuple[int, int, int], diameter: float
+) -> None:
+    """Paint a ring about a point, somewhat larger than a disc, through which the picture `(h, w, 3)` is seen."""
+    radius, edge = 0.85 * diameter, max(0.6, 0.1 * diameter)
+    left, top = np.clip(np.floor(point - radius - 2 * edge - 1), 0, canvas.shape[1::-1]).astype(int)
+    right, bottom = np.clip(np.ceil(point + radius + 2 * edge + 2), 0, canvas.shape[1::-1]).astype(int)
+    before = canvas[top:bottom, left:right].copy()
+    if not before.size:
+        return
+
+    def disc(size: float) -> NDArray[np.int32]:
+        return np.asarray(np.rint((point - (left, top) + size * _DISC) * 2**_SHIFT), dtype=np.int32)
+
+    painted, hole = before.copy(), np.zeros(before.shape[:2], np.uint8)
+    inside = radius - max(1.5, diameter / 4)
+    for size, tone in ((radius + edge, (0, 0, 0)), (radius, colour), (inside, (0, 0, 0))):
+        cv2.fillConvexPoly(painted, disc(size), tone, cv2.LINE_AA, _SHIFT)
+    cv2.fillConvexPoly(hole, disc(inside - edge), (255,), cv2.LINE_AA, _SHIFT)
+    seen = hole[:, :, None] / 255
+    canvas[top:bottom, left:right] = np.rint(seen * before + (1 - seen) * painted)
 
 
 def write_overlay(
