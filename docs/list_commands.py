@@ -19,6 +19,7 @@ import typer
 
 import pliant
 from pliant.cli import app
+from pliant.cli.usage import argument_name
 from pliant.settings.declaring import Settings, options, shown
 from pliant.settings.kinds import Kind
 
@@ -69,11 +70,11 @@ def commands() -> str:
 def _command(name: str, command: Any, function: Callable[..., None]) -> str:
     hints = get_type_hints(function, include_extras=True)
     arguments = [one for one in command.params if one.param_type_name == "argument"]
-    usage = [_argument(one) for one in arguments]
+    usage = [argument_name(one) for one in arguments]
     usage += [
         f"--{one.name} {one.name.upper()}" for one in command.params if one not in arguments and one.required
     ]
-    rows = [[f"`{_argument(one)}`", "", _prose(one.help)] for one in arguments]
+    rows = [[f"`{argument_name(one)}`", "", _prose(one.help)] for one in arguments]
     for one in command.params:
         if one not in arguments and (one.opts[0] not in EVERYWHERE or name == "version"):
             values, choices = _values(one, hints[one.name])
@@ -91,11 +92,6 @@ def _command(name: str, command: Any, function: Callable[..., None]) -> str:
             "",
         ]
     )
-
-
-def _argument(one: Any) -> str:
-    name = str(one.metavar or one.name.upper()) + ("..." if one.nargs == -1 else "")
-    return name if one.required else f"[{name}]"
 
 
 def _names(one: Any, values: str) -> str:

@@ -46,6 +46,27 @@ def test_help_names_the_commands():
     assert run("--version").stdout.strip() == f"pliant {pliant.__version__}"
 
 
+def test_usage_reads_as_usual():
+    lines = run("fit", "--help").stdout.splitlines()
+    assert lines[0].endswith("pliant fit MODEL IMAGES... --output OUTPUT [OPTIONS]")
+    assert run("studio", "--help").stdout.splitlines()[0].endswith("pliant studio [SOURCE] [OPTIONS]")
+    text = "\n".join(lines)
+    assert "  IMAGES...  Images, patterns" in text
+    for python in ("<str>", "<list[str]>", "<float range>", "<int range>"):
+        assert python not in text
+
+
+def test_track_does_not_offer_landmarks_that_frames_do_not_have(tmp_path):
+    assert "landmarks" not in run("track", "--help").stdout.partition("--start ")[2].splitlines()[0]
+    refused = run("track", "x.pliant", "x.mp4", "-o", tmp_path, "--start", "landmarks", ok=False).stderr
+    assert "--start landmarks: it must be auto, detector, placement, scan or centre." in refused
+
+
+def test_no_hypotheses_are_refused_with_the_number_that_was_meant(tmp_path):
+    refused = run("fit", "x.pliant", "x.png", "-o", tmp_path, "--hypotheses", "0", ok=False).stderr
+    assert "--hypotheses 0: it must be a whole number of at least 1; 1 tries the start alone." in refused
+
+
 def test_train_then_inspect(folder, tmp_path):
     file, picture = tmp_path / "model.pliant", tmp_path / "modes.png"
     assert "trained on 12 samples" in run("train", folder, "-o", file, *SMALL).stdout

@@ -335,7 +335,8 @@ class TestPlots:
             assert len(figure.axes) == panels
             figure.savefig(tmp_path / "fit.png")
         assert "outside the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace("\n", " ")
-        assert good.plot(sample.image()).axes[0].get_title() == f"{good.algorithm}: {good.status}"
+        assert good.plot(sample.image()).axes[0].get_title() == str(good.status)
+        assert good.plot(sample).axes[0].get_title() == f"{sample.name}\n{good.status}"
 
     @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3), (3, 2000)])
     def test_overlay_is_the_image(self, shape, tmp_path):

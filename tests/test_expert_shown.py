@@ -86,14 +86,48 @@ class TestTerms:
         expert, _ = network(model)
         taught = remembering(model, {"held_out": 15, "tried": TRIED}, expert=expert)
         assert choice.terms_rows(taught) == [
-            ("model alone", "45", "90.0%", "95.0%", "0.0150", "0.0070", "", ""),
-            ("with network expert", "45", "100.0%", "100.0%", "0.0060", "0.0055", "0.3", "kept"),
-            ("network expert alone", "", "", "", "0.0063", "", "", ""),
+            ("model alone", "90.0%", "95.0%", "0.0150", "0.0070", "", ""),
+            ("model and network expert", "100.0%", "100.0%", "0.0060", "0.0055", "0.3", "kept"),
+            ("network expert alone", "", "", "0.0063", "", "", ""),
         ]
         assert all(len(row) == len(choice.TERMS_HEADER) for row in choice.terms_rows(taught))
         # It was not worth keeping: the model alone is what is left.
         rows = choice.terms_rows(remembering(model, {"tried": TRIED}))
         assert [row[-1] for row in rows] == ["kept", "", ""]
+
+    def test_only_errors_of_the_same_fits_stand_in_one_table(self, model):
+        scores = {"below_0.02": 0.5, "below_0.04": 1.0, "mean": 0.02, "median": 0.018}
+        tried = [
+            {"change": "at first", "fits": 60, **scores, "kept": True},
+            {"change": "a weaker prior", "fits": 20, **scores, "kept": False},
+            {"change": "a stronger prior", "fits": 60, **scores, "kept": False},
+            {"change": "twice the iterations", "fits": 60, **scores, "kept": True},
+        ]
+        curve = [{"samples": 12, **scores}]
+        searched = replace(model, provenance={**model.provenance, "choice": {"tried": tried, "curve": curve}})
+        shown = ("50.0%", "100.0%", "0.0200", "0.0180")
+        assert choice.tried_rows(searched) == [
+            ("settings to begin with", *shown, "first"),
+            ("a weaker prior", "", "", "", "", "no better"),
+            ("a stronger prior", *shown, "no clear gain"),
+            ("twice the iterations", *shown, "kept"),
+        ]
+        assert all(len(row) == len(choice.HEADER) for row in choice.tried_rows(searched))
+
+    def test_every_table_has_a_title_and_every_column_a_name(self, model, command, tmp_path):
+        tried = [{"change": "at first", "fits": 60, "kept": True}]
+        known = {"tried": tried, "curve": [{"samples": 12}], "experts": {"tried": TRIED}}
+        replace(model, provenance={**model.provenance, "choice": known}).save(tmp_path / "m.pliant")
+        said = " ".join(command("inspect", tmp_path / "m.pliant").out.split())
+        for title in (
+            "with and without an expert: ",
+            "settings chosen by fits of",
+            "effect of more samples: ",
+        ):
+            assert title in said
+        assert "Mean error: an error above 0.1 counts as 0.1." in said
+        for header in (choice.HEADER, choice.CURVE_HEADER, choice.TERMS_HEADER):
+            assert all(header)
 
     def test_an_expert_is_no_search_for_settings(self, model):
         taught = remembering(model, {"held_out": 15, "tried": TRIED})
@@ -130,7 +164,7 @@ class TestTerms:
         rows = choice.terms_rows(remembering(model, {"tried": [one]}))
         assert len(rows) == 2
         assert set(rows[0][1:-1]) == {"?"}
-        assert rows[1][4] == "?"
+        assert rows[1][3] == "?"
 
     def test_the_command_and_the_page_show_it(self, model, command, tmp_path):
         expert, count = network(model)

@@ -80,12 +80,52 @@ class TestOneImageOrMany:
     def test_a_bad_image_fails_alone(self, model, dataset, files, tmp_path):
         start = dataset[0].points()
         (tmp_path / "broken.jpg").write_text("no image")
-        for bad in (tmp_path / "broken.jpg", "nowhere.jpg", tmp_path, np.zeros((0, 4)), np.zeros(5)):
-            found = pliant.fit(model, bad, start, **QUICK)
+        for bad in (tmp_path / "broken.jpg", np.zeros((0, 4)), np.zeros(5)):
+            with pytest.warns(pliant.NotFitted, match="the image could not be used: "):
+                found = pliant.fit(model, bad, start, **QUICK)
             assert found.status == "failed"
             assert found.reason
-        bad, good = pliant.fit(model, ["nowhere.jpg", files[0]], [start, start], **QUICK)
+        with pytest.warns(
+            pliant.NotFitted, match=r"1 of 2 images could not be used: nowhere\.jpg: there is no"
+        ):
+            bad, good = pliant.fit(model, ["nowhere.jpg", files[0]], [start, start], **QUICK)
         assert (bad.ok, good.ok) == (False, True)
+
+    def test_many_that_are_missing_are_named_in_short(self, model, files):
+        with pytest.warns(pliant.NotFitted) as said:
+            fits = pliant.fit(model, [f"{number}.jpg" for number in range(20)] + [files[0]], **QUICK)
+        assert [fit.status == "failed" for fit in fits] == [True] * 20 + [False]
+        assert str(said[0].message).startswith(
+            "20 of 21 images could not be used: 0.jpg: there is no such image."
+        )
+        assert str(said[0].message).endswith("and 17 more like these: see the reason of each result")
+
+    def test_a_single_name_that_is_not_an_image_is_refused(self, model, files):
+        with pytest.raises(pliant.data.ImageError, match=r"nowhere\.jpg: there is no such image"):
+            pliant.fit(model, "nowhere.jpg")
+        folder, pattern = files[0].parent, str(files[0].parent / "*.png")
+        for several, kind in ((folder, "folder"), (str(folder), "folder"), (pattern, "pattern")):
+            with pytest.raises(pliant.data.ImageError, match=f"this is a {kind}, not an image") as refused:
+                pliant.fit(model, several)
+            # What it says to give is what can be given.
+            given = re.search(r"pliant\.load_dataset\('(.*)'\)", str(refused.value))[1]
+            assert len(pliant.fit(model, pliant.load_dataset(given), **QUICK)) == 3
+
+    def test_a_model_may_be_its_file(self, model, dataset, files, tmp_path):
+        file = tmp_path / "faces.pliant"
+        model.save(file)
+        start = dataset[0].points()
+        expected = pliant.fit(model, files[0], start, **QUICK)
+        for given in (file, str(file)):
+            np.testing.assert_array_equal(pliant.fit(given, files[0], start, **QUICK).points, expected.points)
+        rows = pliant.evaluate(file, dataset[:2], start="noise", starts=1, iterations=1, progress=False).rows
+        assert len(rows) == 2
+        assert len(list(pliant.track(file, [files[0]], start))) == 1
+        assert pliant.find_starts(file, "centre")(dataset[0].image()).shape == (4,)
+        with pytest.raises(pliant.ModelFileError, match=r"face\.pliant: there is no such file"):
+            pliant.fit("face.pliant", files[0])
+        with pytest.raises(TypeError, match=r"must come from pliant\.train or pliant\.load"):
+            pliant.fit({"faces": 1}, files[0])
 
     def test_starts_that_do_not_match(self, model, dataset, files):
         start = dataset[0].points()
@@ -170,7 +210,8 @@ class TestNotebooks:
             assert len(page) < 400_000
 
     def test_values_without_a_picture_still_say_what_they_are(self, model, tmp_path):
-        failed = pliant.fit(model, "<b>nowhere</b>.jpg", **QUICK)
+        with pytest.warns(pliant.NotFitted, match="there is no such image"):
+            (failed,) = pliant.fit(model, ["<b>nowhere</b>.jpg"], **QUICK)
         page = failed._repr_html_()
         assert "<img" not in page
         assert "&lt;b&gt;nowhere&lt;/b&gt;.jpg: there is no such image" in page

@@ -74,7 +74,8 @@ def test_a_pipe_among_the_images_fails_alone(pipe, dataset, model):
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(60)
     try:
-        fits = pliant.fit(model, [dataset[0], pipe("x.jpg")], [dataset[0].points()] * 2)
+        with pytest.warns(pliant.NotFitted, match="x.jpg: this is a pipe"):
+            fits = pliant.fit(model, [dataset[0], pipe("x.jpg")], [dataset[0].points()] * 2)
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

@@ -74,11 +74,19 @@ def test_good_and_bad_images(fit, folder, tmp_path):
     written = pliant.read_landmarks(output / "landmarks" / "face-0001.pts")
     np.testing.assert_allclose(written, fits["points"][3], atol=1e-5)
     assert (output / "pictures" / "face-0001.png").read_bytes().startswith(b"\x89PNG")
+    # The confidence or the status is in a corner of the picture, and the rest is the image with its landmarks.
+    picture = pliant.read_image(output / "pictures" / "face-0001.png")
+    image = pliant.read_image(folder / "face-0001.jpg")
+    changed = (picture != pliant.plots.paint_overlay(image, fits["points"][3], longest=600)).any(axis=2)
+    assert changed[:40].any()
+    assert not changed[40:].any()
     with open(output / "fits.csv", newline="") as table:
         rows = list(csv.DictReader(table))
-    assert [float(row["cost"]) for row in rows[2:]] == list(fits["cost"][2:])
+    assert [float(row["cost"]) for row in rows[2:]] == pytest.approx(fits["cost"][2:], rel=1e-5)
     assert rows[0]["cost"] == rows[0]["x0"] == ""
-    assert (float(rows[3]["x7"]), float(rows[3]["y7"])) == tuple(fits["points"][3, 7])
+    assert (rows[3]["x7"], rows[3]["y7"]) == tuple(f"{value:.3f}" for value in fits["points"][3, 7])
+    # This model is not calibrated: nobody knows which landmarks are in doubt.
+    assert {row["largest_spread"] + row["doubtful_landmarks"] for row in rows} == {""}
     found = pliant.load_dataset(output / "fits.csv")
     assert [os.path.basename(sample.name) for sample in found] == [f"{name}.jpg" for name in faces]
 

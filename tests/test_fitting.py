@@ -388,9 +388,9 @@ class TestBadInput:
             (np.zeros((96, 96), np.uint8), box, None),
             (good, start, None),
         ]
-        fits = pliant.fit(
-            model, [image for image, _, _ in cases], [begin for _, begin, _ in cases], iterations=(5, 5)
-        )
+        images, begins = [image for image, _, _ in cases], [begin for _, begin, _ in cases]
+        with pytest.warns(pliant.NotFitted, match="3 of 11 images could not be used"):
+            fits = pliant.fit(model, images, begins, iterations=(5, 5))
         for fit, (_, _, reason) in zip(fits, cases, strict=True):
             if reason:
                 assert fit.status is Status.FAILED

@@ -5,6 +5,7 @@ read: each has prose, a figure and a check.
 """
 
 import ast
+import re
 import runpy
 from pathlib import Path
 
@@ -51,3 +52,21 @@ def test_each_field_says_what_it_is_about():
     assert sorted({one.parent.name for one in EXAMPLES}) == list(FIELDS)
     for field in FIELDS:
         assert len((GALLERY / field / "GALLERY_HEADER.rst").read_text(encoding="utf-8").splitlines()) >= 4
+
+
+def test_the_list_of_examples_has_all_of_them_by_their_titles():
+    listed = re.findall(
+        r"\| (\w+) \| \[(.+)\]\((.+)\) \|", (GALLERY.parent / "gallery.md").read_text(encoding="utf-8")
+    )
+    found = {GALLERY.parent / path: (field, title) for field, title, path in listed}
+    assert sorted(found) == EXAMPLES
+    for example in EXAMPLES:
+        title = (ast.get_docstring(ast.parse(example.read_text(encoding="utf-8"))) or "").splitlines()[0]
+        assert found[example] == (example.parent.name, title)
+
+
+def test_the_first_page_leads_there_without_the_built_site():
+    page = (GALLERY.parent / "index.md").read_text(encoding="utf-8")
+    assert "[Gallery](gallery.md)" in page
+    # Roles of Sphinx are plain text elsewhere.
+    assert "{doc}" not in page

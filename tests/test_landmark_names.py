@@ -98,12 +98,12 @@ def test_every_output_of_a_fit_has_them(command, file, folder, tmp_path):
     for written in files[:3]:
         first = read_annotations(written)[0]
         assert first.names == NAMES
-        np.testing.assert_allclose(first.points, fits["points"][0], atol=1e-5)
+        np.testing.assert_allclose(first.points, fits["points"][0], atol=6e-4)
     command("convert", out / "fits.parquet", tmp_path / "again.csv")
     assert read_annotations(tmp_path / "again.csv")[0].names == NAMES
     with open(out / "fits.csv", newline="", encoding="utf-8") as table:
         row = next(csv.DictReader(table))
-    assert float(row[f"{NAMES[5]}_x"]) == fits["points"][0, 5, 0]
+    assert row[f"{NAMES[5]}_x"] == f"{fits['points'][0, 5, 0]:.3f}"
     assert row["status"] == fits["status"][0]
 
 

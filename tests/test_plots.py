@@ -16,12 +16,15 @@ from PIL import Image
 import pliant
 from pliant import plots
 from pliant.data.suspects import Suspect
+from pliant.fitting.status import Status
 from pliant.plots import Style
 from pliant.plots.axes import object_box
+from pliant.plots.captions import caption_of, colour_of
 from pliant.plots.confidence import _roc, _wilson
 from pliant.plots.errors import _extremes, round_limit
 from pliant.plots.fits import _mean_curve, _spread
 from pliant.plots.painter import paint_caption
+from pliant.plots.style import STYLE
 from pliant.starts.noise import perturbed
 
 ERRORS = arrays(
@@ -422,3 +425,69 @@ def test_a_box_lies_in_the_image(points, size):
     left, top, right, bottom = object_box(np.zeros((size, 2 * size)), points)
     assert 0 <= left < right <= 2 * size
     assert 0 <= top < bottom <= size
+
+
+class TestHowFarAFitCanBeTrusted:
+    @pytest.fixture
+    def fit(self, calibrated, dataset):
+        return pliant.fit(calibrated, dataset[0], dataset[0].points() + 1)
+
+    def lost(self, fit):
+        return replace(fit, status=Status.DIVERGED)
+
+    def test_the_caption_has_confidence_and_status(self, fit, model, dataset):
+        assert caption_of([fit]) == f"confidence {fit.confidence():.2f}, {fit.status}"
+        assert caption_of([fit], 0.01) == f"confidence {fit.confidence(0.01):.2f}, {fit.status}"
+        assert caption_of([self.lost(fit)]) == "confidence 0.00, diverged, not trusted"
+        both = [fit, self.lost(fit)]
+        assert (
+            caption_of(both)
+            == f"2 objects, confidence {fit.confidence():.2f}, confidence 0.00, 1 not trusted"
+        )
+        plain = pliant.fit(model, dataset[0], dataset[0].points() + 1)
+        assert caption_of([plain]) == str(plain.status)
+
+    def test_the_colour_says_whether_it_is_trusted(self, fit):
+        assert colour_of(fit, STYLE) == STYLE.fit
+        assert colour_of(fit, STYLE, 1.01) == colour_of(self.lost(fit), STYLE) == STYLE.doubt
+
+    def test_the_title_has_the_image_and_not_the_algorithm(self, fit, dataset, tmp_path):
+        Image.fromarray(dataset[0].image()).save(tmp_path / "tom.png")
+        title = fit.plot(tmp_path / "tom.png").axes[0].title
+        assert title.get_text() == f"tom.png\n{caption_of([fit])}"
+        assert title.get_color() != STYLE.doubt
+        assert self.lost(fit).plot(dataset[0]).axes[0].title.get_color() == STYLE.doubt
+
+    def test_landmarks_in_doubt_are_rings(self, fit, dataset):
+        covariance = np.array(fit.covariance)
+        covariance[3] *= 1000
+        some = replace(fit, covariance=covariance)
+        assert some.doubtful[3]
+        count = int(some.doubtful.sum())
+        assert 0 < count < 68
+        _, solid, rings = some.plot(dataset[0]).axes[0].collections
+        assert (len(solid.get_offsets()), len(rings.get_offsets())) == (68 - count, count)
+        assert len(rings.get_facecolor()) == 0
+        unsure = replace(fit, covariance=None)
+        assert len(unsure.plot(dataset[0]).axes[0].collections) == 2
+
+    def test_painted_rings_show_what_is_inside(self):
+        red = np.zeros((60, 60, 3), np.uint8) + np.array([200, 0, 0], np.uint8)
+        points = np.array([[15.0, 30.0], [45.0, 30.0]])
+        style = Style(marker=60)
+        solid, ring = (
+            plots.paint_overlay(red, points, style, hollow=hollow, colours=["#00FF00"], longest=600)
+            for hollow in (None, np.array([True, False]))
+        )
+        assert tuple(solid[304, 154]) == tuple(ring[304, 454]) == (0, 255, 0)
+        assert tuple(ring[304, 154]) == (200, 0, 0)
+        assert (ring == (0, 255, 0)).all(axis=2)[250:350, 100:200].any()
+
+    def test_a_long_caption_stays_in_the_picture(self, tmp_path):
+        grey = np.full((100, 160), 128, np.uint8)
+        nowhere, caption = np.full((1, 2), np.nan), "confidence 0.31, iterations"
+        plots.write_overlay(tmp_path / "a.png", grey, nowhere, longest=None, caption=caption)
+        picture = pliant.read_image(tmp_path / "a.png")
+        changed = (picture != 128).any(axis=(0, 2))
+        assert changed.any()
+        assert not changed[-4:].any()

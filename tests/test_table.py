@@ -1,9 +1,12 @@
 """The one table of fits: what the docs say of it, what is written, and that all of its files are read."""
 
+import csv
 import json
 import re
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
@@ -11,12 +14,14 @@ import pytest
 from pyarrow import parquet
 
 import pliant
+from pliant.bulk.rows import write_csv
 from pliant.evaluation import evaluate
 from pliant.experiments import algorithms
 from pliant.experiments.conduct import conduct
 from pliant.experiments.settings import settings_of
 from pliant.fitting.result import failed
 from pliant.records import write_records
+from pliant.shape import shape_size
 from pliant.table import (
     COLUMNS,
     VERSION,
@@ -223,3 +228,59 @@ def test_every_setting_of_training_works_in_experiments():
     assert settings.to_dict()["stopping_patience"] == 3
     with pytest.raises(ValueError, match="got 2 values for 3 levels"):
         settings_of(algorithms.Settings, "a", {"scales": [0.2, 0.5, 1]}, {}, quick=False)
+
+
+class TestForASpreadsheet:
+    ROW = MappingProxyType(
+        {
+            "image": "a.png",
+            "object": 0,
+            "status": "converged",
+            "reason": "",
+            "confidence": 0.9123456,
+            "cost": 1.23456789,
+            "iterations": 3,
+            "seconds": 0.123456,
+            "width": 200,
+            "height": 200,
+            "x": [0.0, 100.0, 100.0, 0.00051],
+            "y": [0.0, 0.0, 100.0, 100.0],
+            "spread": [1.0, 3.5, 2.9, 1.0],
+            "hidden": [0.0, 0.0, 0.0, 1.0],
+        }
+    )
+
+    def csv(self, tmp_path, names=(), **changes):
+        write_table(tmp_path / "fits.parquet", [{**self.ROW, **changes}], {}, names)
+        write_csv(tmp_path / "fits.csv", tmp_path / "fits.parquet", 4, names)
+        with open(tmp_path / "fits.csv", newline="", encoding="utf-8") as file:
+            return next(csv.DictReader(file))
+
+    def test_numbers_have_the_digits_that_people_need(self, tmp_path):
+        row = self.csv(tmp_path)
+        assert (row["x1"], row["x3"], row["y3"]) == ("100.000", "0.001", "100.000")
+        assert (row["confidence"], row["cost"], row["seconds"]) == ("0.9123", "1.23457", "0.1235")
+        assert pliant.read_fits(tmp_path)["points"][0, 3, 0] == 0.00051
+
+    def test_landmarks_in_doubt_are_named(self, tmp_path):
+        # The size is 100 pixels, and the bound 3: the second deviates by more, and the last is hidden.
+        row = self.csv(tmp_path)
+        assert (row["largest_spread"], row["hidden_landmarks"]) == ("3.500", "1")
+        assert row["doubtful_landmarks"] == "1, 3"
+        assert self.csv(tmp_path, ("nose", "chin", "ear", "eye"))["doubtful_landmarks"] == "chin, eye"
+        assert self.csv(tmp_path, hidden=None)["doubtful_landmarks"] == "1"
+        unknown = self.csv(tmp_path, hidden=None, spread=None)
+        assert unknown["largest_spread"] == unknown["hidden_landmarks"] == unknown["doubtful_landmarks"] == ""
+
+    def test_a_failed_fit_has_none(self, tmp_path):
+        row = self.csv(tmp_path, status="failed", x=None, y=None, spread=None, hidden=None, cost=None)
+        assert row["x0"] == row["cost"] == row["doubtful_landmarks"] == ""
+
+    def test_python_says_the_same(self, calibrated, dataset):
+        fit = pliant.fit(calibrated, dataset[0], dataset[0].points() + 1)
+        cells = cells_of("a.png", fit)
+        np.testing.assert_array_equal(fit.spread, cells["spread"])
+        expected = fit.spread > 0.03 * shape_size(fit.points)
+        np.testing.assert_array_equal(fit.doubtful, expected)
+        plain = pliant.fit(replace(calibrated, confidence=None), dataset[0], dataset[0].points() + 1)
+        assert plain.spread is plain.doubtful is None

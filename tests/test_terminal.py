@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import pliant
+from pliant.cli.compiling import SENTENCE
+from pliant.progress import Progress
 from pliant.terminal import printable
 
 SOURCE = Path(pliant.__file__).parent
@@ -75,3 +77,46 @@ def test_all_commands_speak_through_one_place():
             if called in {"print", "typer.echo", "typer.secho", "Console"}:
                 spoken.add(str(path.relative_to(SOURCE)))
     assert spoken == {"terminal.py"}
+
+
+class TestProgressInALogFile:
+    """Standard error is not a terminal here: it is captured."""
+
+    @pytest.fixture
+    def clock(self, monkeypatch):
+        now = [1000.0]
+        monkeypatch.setattr("pliant.progress.time.monotonic", lambda: now[0])
+        return now
+
+    def advance(self, clock, show, seconds, steps=20):
+        with Progress(show) as bar:
+            step = bar.start("trying settings", steps, 2, 1)
+            for number in range(steps - 2):
+                clock[0] += seconds
+                step(failed=number == 0)
+
+    def test_long_work_says_now_and_then_how_far_it_is(self, clock, capsys):
+        self.advance(clock, None, 10.0)
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0] == "trying settings: 3 of 20, 10 s, about 3 min left, 2 failed"
+        # Once in half a minute: at 10, 40, 70, 100, 130 and 160 seconds.
+        assert len(lines) == 6
+        assert lines[-1] == "trying settings: 18 of 20, 3 min, about 20 s left, 2 failed"
+
+    def test_short_work_and_work_that_was_told_to_be_quiet_say_nothing(self, clock, capsys):
+        self.advance(clock, None, 0.5)
+        self.advance(clock, False, 100.0)
+        assert capsys.readouterr().err == ""
+
+    def test_without_a_total(self, clock, capsys):
+        with Progress() as bar:
+            step = bar.start("tracking frames", 0)
+            clock[0] += 12
+            step()
+        assert capsys.readouterr().err == "tracking frames: 1, 12 s\n"
+
+
+def test_what_is_said_of_compiling_promises_no_single_time():
+    # Every command has functions of its own: the sentence comes with each that has not run before.
+    assert "first time only" not in SENTENCE
+    assert "kept for next time" in SENTENCE

@@ -174,10 +174,19 @@ class TestSearch:
         model.save(tmp_path / "m.pliant")
         loaded = pliant.load(tmp_path / "m.pliant")
         rows, curve = choice.tried_rows(loaded), choice.curve_rows(loaded)
-        assert rows[0][0] == "at first"
+        assert rows[0][0] == "settings to begin with"
         assert len(rows) >= 3
         assert [int(row[0]) for row in curve] == sorted(int(row[0]) for row in curve)
         assert "held-out samples" in choice.sentence(loaded)
+
+    def test_what_is_said_on_the_way_has_the_words_of_the_table(self):
+        errors = np.full((4, 3), 0.015)
+        assert searching.Tried("at first", errors, True).sentence == (
+            "settings to begin with: mean error 0.0150, 100% below 0.02"
+        )
+        assert searching.Tried("a weaker prior", errors, True).sentence.endswith("100% below 0.02, kept")
+        assert searching.Tried("a weaker prior", errors, False).sentence.endswith("below 0.02, no clear gain")
+        assert searching.Tried("a weaker prior", errors[:, :1], False).sentence == "a weaker prior: no better"
 
     def test_what_was_given_is_not_changed(self, faces, two_axes):
         given = {"size": 40, "features": ("dsift",), "shape_modes": (2, 4)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pliant import synthetic as synthetic
     from pliant import tracking as tracking
     from pliant.appearance.features import register_feature
-    from pliant.batch import fit
+    from pliant.batch import NotFitted, fit
     from pliant.building.facing import MixedFacings
     from pliant.container import ModelFileError
     from pliant.data.dataset import Dataset, Sample, dataset_from_arrays
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "pliant.appearance.features": ("register_feature",),
-    "pliant.batch": ("fit",),
+    "pliant.batch": ("NotFitted", "fit"),
     "pliant.building.facing": ("MixedFacings",),
     "pliant.container": ("ModelFileError",),
     "pliant.data.dataset": (
@@ -172,6 +172,7 @@ __all__ = [
     "ModelFileError",
     "Newton",
     "NotCalibrated",
+    "NotFitted",
     "ProjectOut",
     "Sample",
     "Schur",

@@ -6,22 +6,25 @@ experiments and calibration differ in where images and starts come from, and in 
 
 from __future__ import annotations
 
+import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
 from pliant.arrays import Floats, Image
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult, failed
-from pliant.inputs import ImageSource, StartSource, is_one_image, paired, read, start_of_one
-from pliant.model import Model
+from pliant.inputs import ImageSource, StartSource, is_one_image, paired, read, require_file, start_of_one
+from pliant.model import Model, as_model
 from pliant.objects import Hunt, said
 from pliant.settings import Fitting
 from pliant.starts.choice import Chain, find_chain
 from pliant.starts.known import known_landmarks
+from pliant.terminal import shortened
 from pliant.threads import one_blas_thread
 
 BLOCK = 8
@@ -32,9 +35,28 @@ Outcome = TypeVar("Outcome")
 Work = tuple[ImageSource, StartSource | Chain]
 
 
+class NotFitted(UserWarning):
+    """Warns that some of the images given to `pliant.fit` could not be read or used, and names them.
+
+    Examples
+    --------
+    The other images are fitted all the same. If one that is missing should stop your program, turn the warning
+    into an error:
+
+    >>> import pliant, warnings
+    >>> model = pliant.load("faces.pliant")
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", pliant.NotFitted)
+    ...     pliant.fit(model, ["new.jpg", "knew.jpg"])
+    Traceback (most recent call last):
+    pliant.batch.NotFitted: 1 of 2 images could not be used: knew.jpg: there is no such image.
+
+    """
+
+
 @overload
 def fit(
-    model: Model,
+    model: Model | Path | str,
     images: ImageSource,
     starts: StartSource | str | None = None,
     settings: Fitting | None = None,
@@ -44,7 +66,7 @@ def fit(
 
 @overload
 def fit(
-    model: Model,
+    model: Model | Path | str,
     images: Iterable[ImageSource],
     starts: Iterable[StartSource] | Callable[[Image], Floats] | str | None = None,
     settings: Fitting | None = None,
@@ -53,7 +75,7 @@ def fit(
 
 
 def fit(
-    model: Model,
+    model: Model | Path | str,
     images: ImageSource | Iterable[ImageSource],
     starts: StartSource | Iterable[StartSource] | str | None = None,
     settings: Fitting | None = None,
@@ -67,8 +89,8 @@ def fit(
 
     Parameters
     ----------
-    model : Model
-        The model to fit.
+    model : Model, str or Path
+        The model to fit, or its file. To fit several times, load it once with `pliant.load`.
     images : str, Path, Sample or array, or an iterable of them
         One image is a file, a sample, or an array `(h, w)` or `(h, w, 3)`. Many images are a data set, an array
         `(n, h, w)` or `(n, h, w, 3)`, or any other iterable.
@@ -95,7 +117,13 @@ def fit(
     FitResult or list of FitResult
         A result for one image, or a list for many, in their order. A result is the most confident fit in the
         image; its `others` are the fits of further objects, and `objects` has all of them. If an image or a start
-        cannot be used, its result has the status `failed` and a reason, and the others are fitted all the same.
+        cannot be used, its result has the status `failed` and a reason, a warning (`NotFitted`) names it, and the
+        others are fitted all the same.
+
+    Raises
+    ------
+    pliant.data.ImageError
+        If the name of a single image is not that of a file.
 
     Examples
     --------
@@ -110,8 +138,10 @@ def fit(
     """
     if isinstance(starts, str):
         changes, starts = {**changes, "start": starts}, None
-    fitter = make_fitter(model, settings, jobs=jobs, trace=trace, confidence=confidence, **changes)
+    fitter = make_fitter(as_model(model), settings, jobs=jobs, trace=trace, confidence=confidence, **changes)
     one = is_one_image(images)
+    if isinstance(images, (str, Path)):
+        require_file(images)
     every = [cast(ImageSource, images)] if one else cast(Iterable[ImageSource], images)
     if starts is None:
         work: Iterable[Work] = searched(fitter, every)
@@ -120,8 +150,25 @@ def fit(
             [(every[0], start_of_one(starts))] if isinstance(every, list) and one else paired(every, starts)
         )
     count = 1 if one else len(images) if isinstance(images, Sized) else None
-    results = list(fit_all(fitter, work, count))
+    unused: dict[int, str] = {}
+
+    def noted(number: int, result: FitResult, image: Image | None) -> FitResult:
+        if image is None:
+            unused[number] = result.reason
+        return result
+
+    results = list(fit_all(fitter, work, count, then=noted))
+    if unused:
+        reasons = [unused[number] for number in sorted(unused)]
+        warnings.warn(_about_unused(reasons, len(results)), NotFitted, stacklevel=2)
     return results[0] if one else results
+
+
+def _about_unused(reasons: Sequence[str], images: int) -> str:
+    if images == 1:
+        return f"the image could not be used: {reasons[0]}"
+    told = " ".join(shortened(reasons, "see the reason of each result"))
+    return f"{len(reasons):,} of {images:,} images could not be used: {told}"
 
 
 def searched(fitter: Fitter, images: Iterable[ImageSource]) -> Iterator[Work]:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from pliant.fitting.result import FitResult, failed
 from pliant.fitting.status import Status
 from pliant.inputs import StartSource
 from pliant.metrics import capped, matched, normalised_error, point_subset, summarise
-from pliant.model import Model
+from pliant.model import Model, as_model
 from pliant.progress import Progress
 from pliant.records import FitRecord, object_names
 from pliant.settings import Evaluating, Fitting
@@ -153,7 +154,7 @@ class _Truth:
 
 
 def evaluate(
-    model: Model,
+    model: Model | Path | str,
     dataset: Dataset | Source | Iterable[Sample],
     algorithms: Sequence[str | Algorithm] | None = None,
     settings: Fitting | None = None,
@@ -174,8 +175,8 @@ def evaluate(
 
     Parameters
     ----------
-    model : Model
-        The model to fit.
+    model : Model, str or Path
+        The model to fit, or its file.
     dataset : Dataset, str, Path or iterable of Sample
         Annotated images, or a folder or file to load them from.
     algorithms : sequence of str or Algorithm, or None
@@ -192,7 +193,7 @@ def evaluate(
     jobs : int or None
         Threads; all cores by default.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
     **changes
         Settings by their names, in place of those in `settings` and `evaluating`.
 
@@ -221,7 +222,7 @@ def evaluate(
     (['start', 'po-asy-gn'], 2)
 
     """
-    dataset = as_dataset(dataset)
+    model, dataset = as_model(model), as_dataset(dataset)
     known = {one.name for one in fields(Evaluating)}
     own = {name: value for name, value in changes.items() if name in known}
     evaluating = (evaluating or Evaluating()).changed(**own)

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Floats, Image
+from pliant.data.addresses import as_source
 from pliant.data.dataset import Sample
-from pliant.data.images import as_image, read_image
+from pliant.data.images import ImageError, as_image, read_image
 
 ImageSource = Image | Path | str | Sample
 
@@ -30,6 +31,28 @@ def read(source: ImageSource) -> Image:
     if isinstance(source, (str, Path)):
         return read_image(source)
     return as_image(source)
+
+
+def name_of(source: ImageSource) -> str:
+    """What an image is called without its folders; an array has no name."""
+    if isinstance(source, Sample):
+        return Path(source.name).name
+    return Path(source).name if isinstance(source, (str, Path)) else ""
+
+
+def require_file(image: Path | str) -> None:
+    """Refuse a name that is not that of one image: nothing else would be fitted that a failure could stop."""
+    place = as_source(image)
+    # An address is not asked twice.
+    if not isinstance(place, Path) or (place.exists() and not place.is_dir()):
+        return
+    kind = "a folder" if place.is_dir() else "a pattern" if set(str(place)) & set("*?[") else ""
+    if not kind:
+        raise ImageError(f"{image}: there is no such image.")
+    raise ImageError(
+        f"{image}: this is {kind}, not an image. To fit all of its images, give "
+        f"pliant.load_dataset({str(image)!r}); pliant.bulk.fit_images writes their fits to a table."
+    )
 
 
 def is_one_image(images: Any) -> bool:

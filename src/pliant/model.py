@@ -246,6 +246,18 @@ def load(path: Path | str) -> Model:
     return model
 
 
+def as_model(given: Model | Path | str) -> Model:
+    """A model, whether it is one or is in a file: what users fit with takes both."""
+    if isinstance(given, (str, Path)):
+        return load(given)
+    if not isinstance(given, Model):
+        raise TypeError(
+            f"the model must come from pliant.train or pliant.load, or be a model file, but it is of type "
+            f"{type(given).__name__}."
+        )
+    return given
+
+
 def _scaled(deviations: Sequence[float] | Floats, variances: Float64, kind: str) -> Float64:
     """Parameters `(m,)` from standard deviations along the first modes."""
     given = np.asarray(deviations, dtype=np.float64)

@@ -1,8 +1,9 @@
-"""A progress bar with the rate, the time left and the failures, on the terminal if there is one."""
+"""How far the work is: a bar with the rate, the time left and the failures, or a line now and then in a log."""
 
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -18,11 +19,17 @@ class Advance(Protocol):
     def __call__(self, failed: bool = False) -> None: ...
 
 
+FIRST_LINE, NEXT_LINE = 10.0, 30.0
+"""Seconds until a log file is told how far a task is, and between two such lines."""
+
+
 class Progress:
-    """Bars for the steps of one task; `show=None` shows them if stderr is a terminal."""
+    """Bars for the steps of one task; `show=None` shows lines now and then if stderr is not a terminal."""
 
     def __init__(self, show: bool | None = None) -> None:
         self._show = sys.stderr.isatty() if show is None else show
+        self._lines = show is None and not self._show
+        self._next_line = time.monotonic() + FIRST_LINE
         self._bars: RichProgress | None = None
 
     def __enter__(self) -> Progress:
@@ -59,7 +66,7 @@ class Progress:
         """
         bars = self._bars
         if bars is None:
-            return lambda failed=False: None
+            return self._in_lines(description, total, done, failed)
         task = bars.add_task(description, total=total, completed=done, rate="", failures=_failures(failed))
         failures = failed
 
@@ -68,6 +75,23 @@ class Progress:
             failures += failed
             bars.advance(task)
             bars.update(task, rate=_rate(bars.tasks[task].speed), failures=_failures(failures))
+
+        return advance
+
+    def _in_lines(self, description: str, total: int, done: int, failed: int) -> Advance:
+        begin, before, failures = time.monotonic(), done, failed
+
+        def advance(failed: bool = False) -> None:
+            nonlocal done, failures
+            done, failures = done + 1, failures + failed
+            now = time.monotonic()
+            if not self._lines or now < self._next_line:
+                return
+            self._next_line = now + NEXT_LINE
+            said = [f"{description}: {done:,}" + (f" of {total:,}" if total else ""), _time(now - begin)]
+            if total > done:
+                said.append(f"about {_time((now - begin) / (done - before) * (total - done))} left")
+            say(", ".join(filter(None, (*said, _failures(failures)))), error=True)
 
         return advance
 
@@ -82,6 +106,10 @@ class Progress:
             self._bars.console.print(text, soft_wrap=True)
         else:
             say(text, error=True)
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _rate(speed: float | None) -> str:

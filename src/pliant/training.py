@@ -64,7 +64,7 @@ def train(
         of workers does not change the model. It equals that of one machine but for rounding, or, beyond some
         hundred images, within the tolerance given in `docs/how-to/use-many-machines.md`.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
     **changes
         Settings by their names, in place of those in `settings`: `train(faces, size=100)`.
 

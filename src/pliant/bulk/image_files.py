@@ -10,9 +10,10 @@ import numpy as np
 from pliant.arrays import Image
 from pliant.bulk.files import PICTURE_SIZE, Drawing, landmark_file, path_of, picture_file
 from pliant.data.annotation import Annotation, Size
+from pliant.fitting.fitter import Fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
-from pliant.model import Model
+from pliant.trust.confidence import DEFAULT_BOUND
 
 FOLDERS = ("landmarks", "pictures")
 
@@ -20,8 +21,14 @@ Write = Callable[[str, str, FitResult, Image], None]
 """Writes the files of an image, given what they are called, the image's name, its fits and its pixels."""
 
 
-def writer_to(folder: Path, model: Model, landmarks: str, draw: Drawing | None) -> Write:
-    """The function that writes what was asked for about an image; one without a fit has no files."""
+def writer_to(
+    folder: Path, fitter: Fitter, landmarks: str, draw: Drawing | None, bound: float = DEFAULT_BOUND
+) -> Write:
+    """The function that writes what was asked for about an image; one without a fit has no files.
+
+    Pictures say the confidence about an error of `bound`.
+    """
+    model, least = fitter.model, fitter.settings.trusted
     if not landmarks and draw is None:
         return lambda name, image_name, result, image: None
     from pliant.data.formats import write_annotations
@@ -47,16 +54,24 @@ def writer_to(folder: Path, model: Model, landmarks: str, draw: Drawing | None) 
             write_annotations(file, [annotation], landmarks)
         if draw is not None:
             from pliant.plots import write_overlay
+            from pliant.plots.captions import caption_of, colour_of
+            from pliant.plots.style import STYLE
 
+            drawn = [fit for _, fit in fits]
+            doubtful = [fit.doubtful for fit in drawn]
+            hollow = [np.zeros(model.landmarks, bool) if one is None else one for one in doubtful]
             picture = folder / picture_file(name)
             picture.parent.mkdir(exist_ok=True)
             write_overlay(
                 picture,
                 image,
-                np.array([fit.points for _, fit in fits]),
+                np.array([fit.points for fit in drawn]),
                 labels=texts,
                 crop=draw.crop,
                 longest=None if draw.full else PICTURE_SIZE,
+                hollow=np.array(hollow),
+                colours=[colour_of(fit, STYLE, least) for fit in drawn],
+                caption=caption_of(drawn, bound, least),
             )
 
     return write

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,8 +15,9 @@ import numpy as np
 from pliant.data.addresses import Source, written
 from pliant.data.names import to_text
 from pliant.data.tables import coordinate_titles
+from pliant.fitting.doubt import doubtful_landmarks
 from pliant.fitting.status import Status
-from pliant.table import COLUMNS, columns_of, rows_of
+from pliant.table import COLUMNS, Row, columns_of, rows_of
 from pliant.table.columns import has_type
 
 
@@ -53,16 +55,44 @@ def is_head(head: object) -> bool:
 
 
 def write_csv(path: Source, table: Source, landmarks: int, names: Sequence[str] = ()) -> None:
-    """All columns of a table but lists, with two columns for each landmark as the format `csv` has them.
+    """The table for a spreadsheet, rounded: lists are summed up, and each landmark has two columns.
 
-    An image that could not be fitted has empty cells there.
+    These are called as the format `csv` has them. An image that could not be fitted has empty cells there.
     """
     columns = [name for name in columns_of("fits") if COLUMNS[name].type != "landmarks"]
+    called = names or [str(number) for number in range(landmarks)]
     with _whole_csv(path) as rows:
-        rows.writerow([*columns, *coordinate_titles(landmarks, names)])
-        for row in rows_of(table, [*columns, "x", "y"]):
-            points = [""] * (2 * landmarks) if row["x"] is None else np.ravel([row["x"], row["y"]], order="F")
-            rows.writerow([to_text(row["image"]), *(row[name] for name in columns[1:]), *points])
+        rows.writerow([*columns, *SUMMARIES, *coordinate_titles(landmarks, names)])
+        for row in rows_of(table, [*columns, "x", "y", "spread", "hidden"]):
+            points = [""] * (2 * landmarks)
+            if row["x"] is not None:
+                points = [f"{value:.3f}" for value in np.ravel([row["x"], row["y"]], order="F")]
+            cells = [_rounded(name, row[name]) for name in columns[1:]]
+            rows.writerow([to_text(row["image"]), *cells, *_summed_up(row, called), *points])
+
+
+SUMMARIES = ("largest_spread", "hidden_landmarks", "doubtful_landmarks")
+"""What a spreadsheet has of the lists of a table."""
+
+_FORMS = {"confidence": ".4f", "cost": ".6g", "seconds": ".4f"}
+"""How numbers are rounded for people."""
+
+
+def _rounded(name: str, value: Any) -> Any:
+    return value if value is None or name not in _FORMS else format(value, _FORMS[name])
+
+
+def _summed_up(row: Row, names: Sequence[str]) -> tuple[str, str, str]:
+    # Tables of earlier versions have no column `hidden`.
+    spread, hidden = row.get("spread"), row.get("hidden")
+    doubtful = None
+    if row["x"] is not None:
+        doubtful = doubtful_landmarks(np.column_stack([row["x"], row["y"]]), spread, hidden)
+    return (
+        "" if spread is None else f"{max(spread):.3f}",
+        "" if hidden is None else f"{sum(hidden):.0f}",
+        "" if doubtful is None else ", ".join(itertools.compress(names, doubtful)),
+    )
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def run(
                 shutil.rmtree(staged / folder, ignore_errors=True)
         staged.mkdir(exist_ok=True)
         files = names_of(task.images)[earlier.done :] if task.landmarks or task.draw is not None else ()
-        write = writer_to(staged, model, task.landmarks, task.draw)
+        write = writer_to(staged, fitter, task.landmarks, task.draw, task.bound)
         rows = fitted_rows(manner_of(task, fitter, where), task.images[earlier.done :], files, write)
         with closing(rows):
             while block := list(islice(rows, task.block)):

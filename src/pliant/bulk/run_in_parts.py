@@ -198,7 +198,7 @@ def fit_parts(parts: Sequence[Part], job: Job, *, threads: int) -> Iterator[Mark
     files = [file for part in todo for file in part.files]
     with TemporaryDirectory(prefix="pliant-") as passing:
         place = job.folder if isinstance(job.folder, Path) else Path(passing)
-        write = writer_to(place, fitter.model, job.landmarks, job.draw)
+        write = writer_to(place, fitter, job.landmarks, job.draw, manner.bound)
         rows = fitted_rows(manner, images, files, write)
         try:
             for part in parts:

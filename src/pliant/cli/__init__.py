@@ -24,6 +24,7 @@ from pliant.cli.studio import studio
 from pliant.cli.synthetic import synthetic
 from pliant.cli.track import track
 from pliant.cli.train import train
+from pliant.cli.usage import Command
 from pliant.cli.version import version
 from pliant.terminal import say
 from pliant.version import __version__
@@ -59,7 +60,7 @@ for command in (
         help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs),
         # Given, as one that is made of the help is cut off where the line ends.
         short_help=" ".join(paragraphs[0].split()),
-        cls=ManyFolders if command is experiment else None,
+        cls=ManyFolders if command is experiment else Command,
     )(command)
 
 

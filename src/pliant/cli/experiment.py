@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.exits import INCOMPLETE
@@ -26,6 +25,7 @@ from pliant.cli.options import (
     say_settings,
     warnings_said,
 )
+from pliant.cli.usage import Command
 from pliant.terminal import counted, say
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pliant.shards import Shard as Share
 
 
-class ManyFolders(TyperCommand):
+class ManyFolders(Command):
     """Takes `--train A B` for `--train A --train B`, and `--test` likewise."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

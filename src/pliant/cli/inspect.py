@@ -177,16 +177,17 @@ def _summarise_choice(model: Model) -> None:
     tables = [
         (choice.terms_sentence(model), choice.TERMS_HEADER, choice.terms_rows(model)),
         (choice.sentence(model), choice.HEADER, choice.tried_rows(model)),
-        ("", choice.CURVE_HEADER, choice.curve_rows(model)),
+        (choice.curve_sentence(model), choice.CURVE_HEADER, choice.curve_rows(model)),
     ]
     for sentence, header, rows in tables:
-        if sentence:
-            say(sentence)
         if not rows:
             continue
+        console().print(f"\n{sentence}:")
         table = Table(box=SIMPLE_HEAD, padding=0)
         for number, column in enumerate(header):
             table.add_column(column, justify="right" if number else "left")
         for row in rows:
             table.add_row(*map(printable, row))
         console().print(table)
+    if any(rows for _, _, rows in tables):
+        console().print(f"{choice.LEGEND}.\n")

@@ -69,7 +69,7 @@ def check_dataset(
     jobs : int or None
         Threads; all cores by default.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
 
     Returns
     -------

@@ -177,7 +177,7 @@ def conduct(
     skip_invalid : bool
         Leave out samples that cannot be used, with a warning.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
 
     Returns
     -------

@@ -96,7 +96,8 @@ def merge_experiments(
     output : Path or None
         Where to collect everything; by default the first folder. Files that are there already stay.
     progress : bool or None
-        Show progress while images are read for pictures; by default only in a terminal.
+        Show progress while images are read for pictures: by default a bar in a terminal, and otherwise a line
+        every half minute. False shows nothing.
 
     Returns
     -------

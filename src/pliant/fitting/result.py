@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pliant.arrays import Concise, Float32, Float64
 from pliant.experts.sightings import Sightings
 from pliant.experts.visibility import hidden
+from pliant.fitting.doubt import doubtful_landmarks, spread_of
 from pliant.fitting.status import Status
-from pliant.inputs import ImageSource, read
+from pliant.inputs import ImageSource, name_of, read
 from pliant.model import Model
 from pliant.shape import shape_size
 from pliant.shape.facing import flipped
@@ -116,6 +117,11 @@ class FitResult(Concise):
     >>> len(found.objects), found.hidden is None
     (1, True)
 
+    This model is not calibrated, so nobody knows which landmarks are in doubt:
+
+    >>> found.spread is None, found.doubtful is None
+    (True, True)
+
     """
 
     model: Model
@@ -173,6 +179,24 @@ class FitResult(Concise):
             return None
         return np.asarray(hidden(self.sightings, shape_size(self.points)[None], known.usual_deviations)[0])
 
+    @property
+    def spread(self) -> Float64 | None:
+        """How far off each landmark `(v,)` may be: a standard deviation in pixels. None without calibration.
+
+        It depends mostly on the landmark and little on the image. Expect errors to be somewhat larger.
+        """
+        if self.covariance is None or self.model.confidence is None:
+            return None
+        return spread_of(self.covariance)
+
+    @property
+    def doubtful(self) -> NDArray[np.bool_] | None:
+        """Which landmarks `(v,)` are hidden, or have a spread above 0.03 of the object's size.
+
+        None without calibration.
+        """
+        return doubtful_landmarks(self.points, self.spread, self.hidden)
+
     def confidence(self, bound: float = DEFAULT_BOUND) -> float:
         """Return the probability that the error of the fit is below a bound.
 
@@ -229,6 +253,8 @@ class FitResult(Concise):
     def plot(self, image: ImageSource) -> Figure:
         """Draw the start, the fit, the reconstruction, and the cost at every iteration.
 
+        The title has the name of the image, if it has one, and the confidence. Landmarks in doubt are rings.
+
         Parameters
         ----------
         image : str, Path, Sample or array, shape (h, w) or (h, w, 3)
@@ -250,7 +276,7 @@ class FitResult(Concise):
         """
         from pliant.plots.fits import plot_fit
 
-        return plot_fit(self, read(image))
+        return plot_fit(self, read(image), name=name_of(image))
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:

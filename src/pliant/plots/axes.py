@@ -9,6 +9,7 @@ from unicodedata import category
 import numpy as np
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
 
 from pliant.appearance.tones import as_bytes
@@ -106,18 +107,22 @@ def dots(
     *,
     inches: float | None = None,
     label: str | None = None,
+    hollow: bool = False,
 ) -> None:
-    """Landmarks `(v, 2)` on an axis `inches` wide; those that are not known are left out."""
+    """Landmarks `(v, 2)` on an axis `inches` wide, as rings if `hollow`; those that are not known are left out."""
     known = points[np.isfinite(points).all(axis=1)]
     share = (inches or style.cell) / 6
+    colour, width = style.colour(kind), 0.1 * style.marker * np.sqrt(share)
     axis.scatter(
         known[:, 0],
         known[:, 1],
-        s=style.marker**2 * share,
-        color=style.colour(kind),
+        s=style.marker**2 * share * (1.6 if hollow else 1),
+        facecolors="none" if hollow else colour,
         marker=MARKERS[kind],
-        edgecolors="black",
-        linewidths=0.1 * style.marker * np.sqrt(share),
+        edgecolors=colour if hollow else "black",
+        linewidths=2 * width if hollow else width,
+        # A ring has no edge of its own that could be seen on any ground.
+        path_effects=[withStroke(linewidth=4 * width, foreground="black")] if hollow else None,
         label=label,
         zorder=3,
     )

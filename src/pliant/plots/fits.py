@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from pliant.arrays import Float64, Floats, Image
 from pliant.plots.axes import dots, dress, object_box, sheet, show
+from pliant.plots.captions import caption_of, is_trusted
 from pliant.plots.errors import known_error
 from pliant.plots.style import STYLE, Style
 
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
     from pliant.fitting.result import FitResult
 
 
-def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
+def plot_fit(result: FitResult, image: Image, style: Style = STYLE, *, name: str = "") -> Figure:
     """Draw the start and the fit, the model's version of the image, and the cost at every iteration.
 
-    The figure shows the part of the image around the landmarks. If the fit has a trace, the cost of each level is
-    drawn as a share of the cost at which the level began.
+    The figure shows the part of the image around the landmarks. Landmarks in doubt are rings: `FitResult.doubtful`.
+    The title has the confidence, in another colour if the fit is not trusted. If the fit has a trace, the cost of
+    each level is drawn as a share of the cost at which the level began.
 
     Parameters
     ----------
@@ -34,6 +36,8 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
         The image that was fitted.
     style : Style
         Colours and sizes.
+    name : str
+        What the image is called, for the title.
 
     Returns
     -------
@@ -55,17 +59,25 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
     tall = 2.8 * (box[3] - box[1]) / (box[2] - box[0])
     figure, axes = sheet(1, panels, 2.8 * panels + 0.4, min(max(tall, 2.0), 6.0) + 0.6, style)
     first = axes[0, 0]
+    title = f"{fill(name, 42)}\n" if name else ""
     if not fitted:
-        show(first, image, style, fill(result.reason, 42), box)
+        show(first, image, style, title + fill(result.reason, 42), box)
         dots(first, result.start, style, "start", inches=2.8)
         return figure
-    show(first, image, style, f"{result.algorithm}: {result.status}", box)
+    show(first, image, style, title + caption_of([result]), box)
+    if not is_trusted(result):
+        first.title.set_color(style.doubt)
+    doubtful = np.zeros(len(result.points), bool) if result.doubtful is None else result.doubtful
     dots(first, result.start, style, "start", inches=2.8, label="start")
-    dots(first, result.points, style, "fit", inches=2.8, label="fit")
+    dots(first, result.points[~doubtful], style, "fit", inches=2.8, label="fit")
+    if doubtful.any():
+        dots(first, result.points[doubtful], style, "fit", inches=2.8, label="in doubt", hollow=True)
     first.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, 0),
-        ncols=2,
+        ncols=3,
+        columnspacing=1.0,
+        handletextpad=0.2,
         frameon=False,
         fontsize=style.font,
         markerscale=2,
@@ -77,7 +89,7 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE) -> Figure:
 
 
 def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style = STYLE) -> Figure:
-    """Draw images in two rows: with the starts above, and with the fits below.
+    """Draw images in two rows: with the starts above, and with the fits and their confidence below.
 
     Parameters
     ----------
@@ -102,11 +114,13 @@ def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style =
     >>> figure = pliant.plots.plot_fits([found], [sample.image()])
 
     """
-    figure, axes = sheet(2, len(fits), style.cell * len(fits), 2.06 * style.cell, style)
+    figure, axes = sheet(2, len(fits), style.cell * len(fits), 2.06 * style.cell + 0.35, style)
     for (above, below), result, image in zip(axes.T, fits, images, strict=True):
         show(above, image, style)
         dots(above, result.start, style, "start")
-        show(below, image, style)
+        show(below, image, style, caption_of([result]).replace(", ", "\n", 1))
+        if not is_trusted(result):
+            below.title.set_color(style.doubt)
         dots(below, result.points, style)
     return figure
 

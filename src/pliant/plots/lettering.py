@@ -54,10 +54,17 @@ def write_labels(
     return np.array(picture)
 
 
-def write_caption(canvas: NDArray[np.uint8], text: str, colour: tuple[int, int, int]) -> NDArray[np.uint8]:
-    """The picture `(h, w, 3)` with a line of text in its upper left corner, outlined in black."""
+def write_caption(
+    canvas: NDArray[np.uint8], text: str, colour: tuple[int, int, int], share: float = 1 / 22
+) -> NDArray[np.uint8]:
+    """The picture `(h, w, 3)` with a line of text in its upper left corner, outlined in black.
+
+    The text is a `share` of the picture's height, at least 14 pixels high, and smaller if it would be too long.
+    """
     picture = PIL.Image.fromarray(canvas)
-    size = max(14, round(canvas.shape[0] / 22))
+    size = max(14, round(canvas.shape[0] * share))
+    while size > 8 and _font(size).getlength(text) > canvas.shape[1] - size:
+        size -= 1
     PIL.ImageDraw.Draw(picture).text(
         (size / 2, size / 3),
         text,

@@ -34,6 +34,8 @@ def paint_overlay(
     labels: Sequence[str] = (),
     crop: bool = False,
     longest: int | None = None,
+    hollow: NDArray[np.bool_] | None = None,
+    colours: Sequence[str] = (),
 ) -> NDArray[np.uint8]:
     """Paint landmarks into the pixels of an image.
 
@@ -57,6 +59,10 @@ def paint_overlay(
         Show only the part of the image around the landmarks.
     longest : int or None
         The number of pixels along the longer side; by default that of the image or of the part.
+    hollow : array of bool, shape (v,) or (k, v), or None
+        Landmarks to paint as rings, such as `FitResult.doubtful`.
+    colours : sequence of str, length k
+        A colour for each object, in place of that of `kind`.
 
     Returns
     -------
@@ -84,8 +90,10 @@ def paint_overlay(
         smoothing = cv2.INTER_AREA if zoom < 1 else cv2.INTER_LINEAR
         canvas = np.asarray(cv2.resize(canvas, size, interpolation=smoothing), dtype=np.uint8)
         points = (points + 0.5) * (size[0] / width, size[1] / height) - 0.5
-    for shape in points.reshape(-1, *points.shape[-2:]):
-        canvas = _painted(canvas, shape, style, kind, contours, labels)
+    shapes = points.reshape(-1, *points.shape[-2:])
+    rings = np.broadcast_to(False if hollow is None else hollow, shapes.shape[:2])
+    for shape, ring, colour in zip(shapes, rings, colours or [style.colour(kind)] * len(shapes), strict=True):
+        canvas = _painted(canvas, shape, style, colour, contours, labels, ring)
     return canvas
 
 
@@ -93,11 +101,12 @@ def _painted(
     canvas: NDArray[np.uint8],
     points: Floats,
     style: Style,
-    kind: Kind,
+    name: str,
     contours: Sequence[Sequence[int]],
     labels: Sequence[str],
+    hollow: NDArray[np.bool_],
 ) -> NDArray[np.uint8]:
-    """The picture `(h, w, 3)` with the landmarks `(v, 2)` of one object."""
+    """The picture `(h, w, 3)` with the landmarks `(v, 2)` of one object in a colour, some of them `hollow (v,)`."""
     # Far outside, coordinates would overflow, and nothing would be seen of them; nan is not near either.
     near = np.all(np.abs(points) < 2**20, axis=1)
     if not near.any():
@@ -111,16 +120,41 @@ def _painted(
         run = places[[number for number in contour if near[number]]]
         for colour, thickness in (((0, 0, 0), line + 2), (_rgb(style.lines), line)):
             cv2.polylines(canvas, [run], False, colour, thickness, cv2.LINE_AA, _SHIFT)
-    colour = _rgb(style.colour(kind))
+    colour = _rgb(name)
     inner = np.rint(_DISC * (diameter / 2 * 2**_SHIFT)).astype(np.int32)
     outer = np.rint(_DISC * ((diameter / 2 + max(0.6, 0.1 * diameter)) * 2**_SHIFT)).astype(np.int32)
-    for place in places[near]:
+    for place in places[near & ~hollow]:
         cv2.fillConvexPoly(canvas, place + outer, (0, 0, 0), cv2.LINE_AA, _SHIFT)
         cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
+    for point in points[near & hollow]:
+        _paint_ring(canvas, point, colour, diameter)
     if labels:
         shown = [label for label, known in zip(labels, near, strict=True) if known]
         canvas = write_labels(canvas, np.asarray(points[near], dtype=np.float64), shown, colour, diameter)
     return canvas
+
+
+def _paint_ring(
+    canvas: NDArray[np.uint8], point: Floats, colour: tuple[int, int, int], diameter: float
+) -> None:
+    """Paint a ring about a point, somewhat larger than a disc, through which the picture `(h, w, 3)` is seen."""
+    radius, edge = 0.85 * diameter, max(0.6, 0.1 * diameter)
+    left, top = np.clip(np.floor(point - radius - 2 * edge - 1), 0, canvas.shape[1::-1]).astype(int)
+    right, bottom = np.clip(np.ceil(point + radius + 2 * edge + 2), 0, canvas.shape[1::-1]).astype(int)
+    before = canvas[top:bottom, left:right].copy()
+    if not before.size:
+        return
+
+    def disc(size: float) -> NDArray[np.int32]:
+        return np.asarray(np.rint((point - (left, top) + size * _DISC) * 2**_SHIFT), dtype=np.int32)
+
+    painted, hole = before.copy(), np.zeros(before.shape[:2], np.uint8)
+    inside = radius - max(1.5, diameter / 4)
+    for size, tone in ((radius + edge, (0, 0, 0)), (radius, colour), (inside, (0, 0, 0))):
+        cv2.fillConvexPoly(painted, disc(size), tone, cv2.LINE_AA, _SHIFT)
+    cv2.fillConvexPoly(hole, disc(inside - edge), (255,), cv2.LINE_AA, _SHIFT)
+    seen = hole[:, :, None] / 255
+    canvas[top:bottom, left:right] = np.rint(seen * before + (1 - seen) * painted)
 
 
 def write_overlay(
@@ -132,6 +166,9 @@ def write_overlay(
     labels: Sequence[str] = (),
     crop: bool = False,
     longest: int | None = 600,
+    hollow: NDArray[np.bool_] | None = None,
+    colours: Sequence[str] = (),
+    caption: str = "",
 ) -> None:
     """Paint landmarks into an image and write it as PNG or JPEG; the name of the file decides.
 
@@ -151,6 +188,12 @@ def write_overlay(
         Show only the part of the image around the landmarks.
     longest : int or None
         The number of pixels along the longer side; None keeps that of the image or of the part.
+    hollow : array of bool, shape (v,) or (k, v), or None
+        Landmarks to paint as rings, such as `FitResult.doubtful`.
+    colours : sequence of str, length k
+        A colour for each object, in place of that of `kind`.
+    caption : str
+        A line of text in the upper left corner, in the colour of the first object.
 
     Examples
     --------
@@ -164,7 +207,11 @@ def write_overlay(
     path = Path(path)
     if path.suffix.lower() not in (".png", ".jpg", ".jpeg"):
         raise ValueError(f"{path}: a painted picture must be a .png or a .jpg file.")
-    picture = paint_overlay(image, points, style, labels=labels, crop=crop, longest=longest)
+    picture = paint_overlay(
+        image, points, style, labels=labels, crop=crop, longest=longest, hollow=hollow, colours=colours
+    )
+    if caption:
+        picture = write_caption(picture, caption, _rgb(colours[0] if colours else style.fit), 1 / 40)
     path.write_bytes(encoded(picture, path.suffix.lower()))
 
 

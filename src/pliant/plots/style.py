@@ -25,6 +25,8 @@ class Style:
     ----------
     fit, start, truth : str
         The colours of landmarks that were found, begun with, and given by a person.
+    doubt : str
+        The colour of what is said about fits that are not trusted, and of their landmarks in painted pictures.
     lines : str
         The colour of meshes and contours.
     curves : tuple of str
@@ -67,6 +69,7 @@ class Style:
     font: float = 9.0
     cell: float = 1.7
     dpi: int = 130
+    doubt: str = "#D55E00"
 
     def colour(self, kind: Kind) -> str:
         """Return the colour of one kind of landmarks.

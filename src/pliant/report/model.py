@@ -87,7 +87,9 @@ def _choice(model: Model) -> list[Section]:
     """What was tried for the settings, and what more samples are worth."""
     if not choice.sentence(model):
         return []
+    legend = paragraph(_as_sentence(choice.LEGEND))
+    how, why = (paragraph(_as_sentence(said(model))) for said in (choice.sentence, choice.curve_sentence))
     return [
-        Section("How settings were chosen", [table(choice.HEADER, choice.tried_rows(model))]),
-        Section("Effect of more samples", [table(choice.CURVE_HEADER, choice.curve_rows(model))]),
+        Section("How settings were chosen", [how, table(choice.HEADER, choice.tried_rows(model)), legend]),
+        Section("Effect of more samples", [why, table(choice.CURVE_HEADER, choice.curve_rows(model))]),
     ]

@@ -53,6 +53,11 @@ Value = TypeVar("Value")
 PER_LEVEL = ("scales", "shape_modes", "appearance_modes", "features", "iterations")
 """Settings of training that have a value for each level."""
 
+_AUTO = (
+    "Where fits start. auto: try all boxes of the detector that the model was trained with, then the usual place "
+    "in the training images, then a scan of the image, until a fit is trusted. centre: the mean shape in the "
+    "middle, filling 60 % of the smaller side."
+)
 _MODES = several(modes(), f"{MODES}, one for each level or one for all")
 _PAIRS = numbers_of_landmarks(2, "true, false, or pairs of landmark numbers (counted from 0)")
 _DETECTOR = optional(
@@ -104,8 +109,9 @@ class Training(Settings):
     minutes: float = setting(
         2.0,
         number(0, what="a number of minutes, 0 or more"),
-        "About how long the search may take; 0 turns it off. This decides how much is tried, not when to "
-        "stop, so the same data gives the same settings on any machine.",
+        "How thorough the search for settings is: the minutes that it takes on a machine with two cores, "
+        "roughly. More minutes fit more held-out samples; 0 turns the search off, as preset quick does. "
+        "This is not a time limit: the same data gives the same settings on a machine of any speed.",
     )
     size: float | None = setting(
         None,
@@ -148,8 +154,9 @@ class Training(Settings):
     )
     hypotheses: int = setting(
         0,
-        whole(0),
-        "Default number of positions around the start to try at the coarsest level; 1 tries the start alone.",
+        whole(0, "a whole number of at least 1: 1 tries the start alone (0 leaves the choice to the preset)"),
+        "Default number of positions around the start to try at the coarsest level; 1 tries the start alone, "
+        "and 0 leaves the choice to the preset.",
     )
     noise_per_pixels: float = setting(
         36.0,
@@ -328,10 +335,7 @@ class Starting(Settings):
     start: str = setting(
         "auto",
         choice(*WAYS),
-        "Where fits start. auto: try all boxes of the detector that the model was trained with, then the "
-        "usual place in the training images, then a scan of the image, until a fit is trusted. centre: the "
-        "mean shape in the middle, filling 60 % of the smaller side. landmarks: the landmarks that the "
-        "image already has.",
+        f"{_AUTO} landmarks: the landmarks that the image already has.",
     )
     tries: int = setting(5, whole(1), "Number of starts to try for each object; the best fit is kept.")
     detector: str | Detector | None = setting(
@@ -394,7 +398,7 @@ class Fitting(Starting):
     )
     hypotheses: int | None = setting(
         None,
-        optional(whole(1)),
+        optional(whole(1, "a whole number of at least 1; 1 tries the start alone")),
         "Positions around the start to try at the coarsest level; the best ones go on. 1 tries the start "
         "alone. Default: the model's own.",
     )
@@ -511,6 +515,8 @@ class Tracking(Starting):
 
     TABLE: ClassVar[str] = "track"
 
+    # Frames have no landmarks of their own.
+    start: str = setting("auto", choice(*WAYS[:-1]), _AUTO)
     objects: int | Literal["all"] = setting(
         "all",
         count_or_all("objects"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Image
-from pliant.model import Model
+from pliant.model import Model, as_model
 from pliant.settings import Detector, Fitting, Starting
 from pliant.starts.boxes import centre_box
 from pliant.starts.detectors import (
@@ -68,16 +69,18 @@ class Chain:
     ways: tuple[Way, ...]
 
 
-def find_starts(model: Model, settings: Starting | str | None = None, **changes: Any) -> FindStarts:
+def find_starts(
+    model: Model | Path | str, settings: Starting | str | None = None, **changes: Any
+) -> FindStarts:
     """Return a function that finds the starts in an image.
 
     The function gives starts for one object. `fit` without starts finds all objects, and tries several ways.
 
     Parameters
     ----------
-    model : Model
-        What to look for. `auto` uses the detector that the model learned about, else the placement in its training
-        images if that is much the same in all, else a scan.
+    model : Model, str or Path
+        The model to look for, or its file. `auto` uses the detector that the model learned about, else the
+        placement in its training images if that is much the same in all, else a scan.
     settings : Starting, str or None
         How to look; `Starting()` by default, and a string is a way to start. The first of the `tries` is the most
         likely start; the others are drawn around it with the learned spread, from `seed`. A scan gives its best
@@ -105,6 +108,7 @@ def find_starts(model: Model, settings: Starting | str | None = None, **changes:
     (68, 2)
 
     """
+    model = as_model(model)
     if isinstance(settings, str):
         settings = Starting(start=settings)
     settings = (settings or Starting()).changed(**changes)

@@ -60,20 +60,13 @@ def cells_of(
         "height": size and int(size[1]),
         "x": result.points[:, 0].tolist(),
         "y": result.points[:, 1].tolist(),
-        "spread": _spread(result),
+        "spread": None if result.spread is None else result.spread.tolist(),
         "hidden": None if result.hidden is None else result.hidden.astype(np.float64).tolist(),
     }
     if result.status is Status.FAILED:
         # Trying may have taken time all the same.
         cells |= {"cost": None, "iterations": None, "seconds": cells["seconds"] or None, "x": None, "y": None}
     return cells
-
-
-def _spread(result: FitResult) -> list[float] | None:
-    """The standard deviation of each landmark, in pixels of the image, if the model knows it."""
-    if result.covariance is None or result.model.confidence is None:
-        return None
-    return [float(value) for value in np.sqrt(np.trace(result.covariance, axis1=1, axis2=2) / 2)]
 
 
 def write_table(

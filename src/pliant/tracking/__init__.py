@@ -19,7 +19,7 @@ from pliant.arrays import Floats
 from pliant.data.video import RATE, Video, read_video
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.inputs import ImageSource
-from pliant.model import Model
+from pliant.model import Model, as_model
 from pliant.settings import Tracking
 from pliant.starts.choice import Chain, find_chain
 from pliant.tracking.belief import belief_of
@@ -32,7 +32,7 @@ __all__ = ["Event", "TrackedFrame", "TrackedObject", "Video", "read_video", "tra
 
 
 def track(
-    model: Model,
+    model: Model | Path | str,
     frames: Iterable[ImageSource] | Path | str,
     find: Find | Floats | None = None,
     settings: Tracking | None = None,
@@ -45,8 +45,8 @@ def track(
 
     Parameters
     ----------
-    model : Model
-        The model of the objects.
+    model : Model, str or Path
+        The model of the objects, or its file.
     frames : str, Path or iterable of str, Path, Sample or array, shape (h, w) or (h, w, 3)
         The name of a video, or images in their order.
     find : array, shape (4,), (k, 4) or (v, 2), callable or None
@@ -84,12 +84,8 @@ def track(
     ['restarted', 'tracked', 'tracked']
 
     """
+    model = as_model(model)
     settings = (settings or Tracking()).changed(**changes)
-    if settings.start == "landmarks":
-        raise ValueError(
-            "start=landmarks: the frames of a video have no landmarks; give them as places for the first "
-            "frame."
-        )
     fitter = make_fitter(model, algorithm=settings.algorithm, jobs=jobs, trace=False)
     if not fitter.prepared[-1][2].weights.residual > 0:
         raise ValueError(

@@ -25,7 +25,7 @@ from pliant.experts.visibility import deviations, usual_deviations
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.result import FitResult
 from pliant.metrics import normalised_error
-from pliant.model import Model
+from pliant.model import Model, as_model
 from pliant.motion import delaunay
 from pliant.progress import Progress
 from pliant.settings import DEFAULT_ALGORITHM
@@ -91,7 +91,7 @@ class _Judged:
 
 
 def calibrate(
-    model: Model,
+    model: Model | Source,
     dataset: Dataset | Source | Iterable[Sample],
     *,
     images: int = 120,
@@ -109,8 +109,8 @@ def calibrate(
 
     Parameters
     ----------
-    model : Model
-        The model to calibrate.
+    model : Model, str or Path
+        The model to calibrate, or its file.
     dataset : Dataset, str, Path or iterable of Sample
         What it was trained on: at least ten samples, or a folder or file to load them from.
     images : int
@@ -123,7 +123,7 @@ def calibrate(
     jobs : int, Crew or None
         Threads, all cores by default; or a cluster from `pliant.connect`.
     progress : bool or None
-        Show progress; by default only in a terminal.
+        Show progress: by default a bar in a terminal, and otherwise a line every half minute. False shows nothing.
 
     Returns
     -------
@@ -141,7 +141,7 @@ def calibrate(
     (True, (68, 2, 2))
 
     """
-    dataset = evenly(as_dataset(dataset), _MOST_SEEN)
+    model, dataset = as_model(model), evenly(as_dataset(dataset), _MOST_SEEN)
     if len(dataset) < FEWEST:
         raise ValueError(f"confidence needs at least {FEWEST} samples, but there are {len(dataset)}.")
     if len(dataset) >= _FOLDS * images:

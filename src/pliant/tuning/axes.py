@@ -76,7 +76,7 @@ def _prior(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
 
 
 def _algorithms(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
-    yield from ((name, {"algorithm": name}) for name in ALGORITHMS)
+    yield from ((f"algorithm {name}", {"algorithm": name}) for name in ALGORITHMS)
 
 
 def _iterations(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
@@ -84,7 +84,7 @@ def _iterations(settings: Training, samples: int) -> Iterator[tuple[str, Change]
 
 
 def _sizes(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
-    yield from ((f"{size:g} pixels", {"size": size}) for size in SIZES)
+    yield from ((f"size {size:g} pixels", {"size": size}) for size in SIZES)
 
 
 AXES: tuple[Axis, ...] = (

@@ -69,11 +69,13 @@ class Tried:
 
     @property
     def sentence(self) -> str:
+        if not self.kept and self.errors.shape[1] < len(NOISES):
+            # Errors from some of the starts cannot be compared with those from all of them.
+            return f"{self.change}: no better"
         known = scores(self.errors)
-        return (
-            f"{self.change}: mean error {known['mean']:.4f}, {known['below_0.02']:.0%} below 0.02"
-            f"{', kept' if self.kept else ''}"
-        )
+        name = "settings to begin with" if self.change == "at first" else self.change
+        outcome = "" if self.change == "at first" else ", kept" if self.kept else ", no clear gain"
+        return f"{name}: mean error {known['mean']:.4f}, {known['below_0.02']:.0%} below 0.02{outcome}"
 
 
 def scores(errors: Float64) -> dict[str, float]:
