@@ -23,8 +23,17 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image, Lean
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.guided import GUIDED, first_level, guides, landmarks_of, spread_of, term_in_views
-from pliant.fitting.hypotheses import about, begins_late
+from pliant.fitting.guided import (
+    GUIDED,
+    agree,
+    coarse_levels,
+    first_level,
+    guides,
+    landmarks_of,
+    spread_of,
+    term_in_views,
+)
+from pliant.fitting.hypotheses import about, begins_late, distinct
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -160,7 +169,7 @@ class Fitter(Lean):
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
-        groups = self._guided(groups)
+        groups = self._guided(groups, threads)
         # Where an expert has led, the coarse levels have nothing to find.
         guided = [group[0].guide is not None for group in groups]
         begins = [
@@ -174,10 +183,12 @@ class Fitter(Lean):
             ended |= zip(part, self._from_level(way[1], [groups[k] for k in part], threads), strict=True)
         return [self._result(ended[k]) for k in range(len(groups))]
 
-    def _from_level(self, first: int, groups: list[list[State]], threads: int) -> list[State]:
-        """The best of each group, after the level `first` and all that are finer."""
+    def _from_level(
+        self, first: int, groups: list[list[State]], threads: int, end: int | None = None
+    ) -> list[State]:
+        """The best of each group, after the level `first` and all that are finer, or those before `end`."""
         levels, several = self.prepared, groups[0][0].guide is None and (self.settings.hypotheses or 1) > 1
-        for number in range(first, len(levels)):
+        for number in range(first, len(levels) if end is None else end):
             (level, subspace, problem), limit = levels[number], self.iterations[number]
             if self.brief and groups[0][0].guide is not None:
                 limit = min(limit, GUIDED)
@@ -201,22 +212,44 @@ class Fitter(Lean):
             groups = [going_on(group, number, len(levels)) for group in groups]
         return [group[0] for group in groups]
 
-    def _guided(self, groups: list[list[State]]) -> list[list[State]]:
-        """The same groups, or what an expert made of their starts: one hypothesis for each that it has seen."""
+    def _guided(self, groups: list[list[State]], threads: int) -> list[list[State]]:
+        """The same groups, or the shapes that an expert leads to from their starts.
+
+        Coarse levels are there to check it. An expert of few images is lost from far starts more often than they
+        are: where they end elsewhere, it looks again from there, and finer levels choose. Fits with a single
+        hypothesis do without.
+        """
         if self.model.expert is None or not self.settings.experts:
             return groups
-        starts = [list({id(state.start): state for state in group}.values()) for group in groups]
-        every = list(chain.from_iterable(starts))
+        led = self._led([list({id(state.start): state for state in group}.values()) for group in groups])
+        coarse = coarse_levels(self.model)
+        if coarse and (self.settings.hypotheses or 1) > 1:
+            fresh = [
+                [State(one.image, one.start, one.points, one.mirrored) for one in group] for group in groups
+            ]
+            ended = self._from_level(0, fresh, threads, coarse)
+            apart = [
+                k for k, one in enumerate(ended) if not agree(one.points, [own.points for own in led[k]])
+            ]
+            for k, others in zip(apart, self._led([[ended[k]] for k in apart]), strict=True):
+                places = led[k] + others
+                led[k] = [places[n] for n in distinct([one.points for one in places], len(places))]
+        return [own or group for own, group in zip(led, groups, strict=True)]
+
+    def _led(self, groups: list[list[State]]) -> list[list[State]]:
+        """Where an expert leads to from each of the groups: fewer, where it sees nothing."""
+        every = list(chain.from_iterable(groups))
+        if self.model.expert is None or not every:
+            return [[] for _ in groups]
         heard = guides(
-            self.model, self.model.expert, [state.image for state in every], [state.start for state in every]
+            self.model, self.model.expert, [state.image for state in every], [state.points for state in every]
         )
         led = {
             id(state): State(state.image, state.start, guide.points, state.mirrored, guide=guide)
             for state, guide in zip(every, heard, strict=True)
             if guide is not None
         }
-        seen = [[led[id(state)] for state in own if id(state) in led] for own in starts]
-        return [own or group for own, group in zip(seen, groups, strict=True)]
+        return [[led[id(state)] for state in group if id(state) in led] for group in groups]
 
     def _group(self, image: Image, starts: list[Float64]) -> list[State]:
         """Where to begin in an image, and in its mirror image if some of the starts face the other way."""
