@@ -48,7 +48,7 @@ from pliant.fitting.preparation import (
     weights_of,
 )
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
-from pliant.fitting.states import State, by_facing, going_on
+from pliant.fitting.states import State, Way, at_starts, by_facing, going_on, places, preferred
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
@@ -169,24 +169,43 @@ class Fitter(Lean):
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
-        groups = self._guided(groups, threads)
-        # Where an expert has led, the coarse levels have nothing to find.
-        guided = [group[0].guide is not None for group in groups]
-        begins = [
-            first_level(self.model, len(group)) if led else 0
-            for group, led in zip(groups, guided, strict=True)
-        ]
-        ways = list(zip(guided, begins, strict=True))
-        ended: dict[int, State] = {}
-        for way in dict.fromkeys(ways):
-            part = [k for k, own in enumerate(ways) if own == way]
-            ended |= zip(part, self._from_level(way[1], [groups[k] for k in part], threads), strict=True)
-        return [self._result(ended[k]) for k in range(len(groups))]
+        ways = self._ways(groups, threads)
+        ended: list[list[State]] = [[] for _ in groups]
+        for alike in dict.fromkeys((way.first, way.guided) for way in ways):
+            part = [way for way in ways if (way.first, way.guided) == alike]
+            gone = self._through([way.group for way in part], threads, alike[0])
+            for way, group in zip(part, gone, strict=True):
+                ended[way.number].append(group[0])
+        return [self._result(preferred(rivals)) for rivals in ended]
 
-    def _from_level(
-        self, first: int, groups: list[list[State]], threads: int, end: int | None = None
-    ) -> list[State]:
-        """The best of each group, after the level `first` and all that are finer, or those before `end`."""
+    def _ways(self, groups: list[list[State]], threads: int) -> list[Way]:
+        """How fits to the images of these groups go on: one way, or two where an expert and coarse levels disagree.
+
+        Fine levels begin where an expert leads that sees the object. Coarse levels check it: an expert of few images
+        is lost more often than they are. Where they end elsewhere, it looks again from there, and the fit
+        without it goes on as well. Fits with a single hypothesis do without the check.
+        """
+        if self.model.expert is None or not self.settings.experts:
+            return [Way(number, 0, group) for number, group in enumerate(groups)]
+        led = self._led([at_starts(group) for group in groups])
+        coarse = coarse_levels(self.model) if (self.settings.hypotheses or 1) > 1 else 0
+        found = self._through(groups, threads, 0, coarse) if coarse else groups
+        apart = [
+            k
+            for k, own in enumerate(led)
+            if not own or (coarse and not agree(found[k][0].points, places(own)))
+        ]
+        if coarse:
+            for k, others in zip(apart, self._led([found[k][:1] for k in apart]), strict=True):
+                own = led[k] + others
+                led[k] = [own[n] for n in distinct(places(own), len(own))]
+        guided = [Way(k, first_level(self.model, len(own)), own) for k, own in enumerate(led) if own]
+        return guided + [Way(k, coarse, found[k]) for k in apart]
+
+    def _through(
+        self, groups: list[list[State]], threads: int, first: int, end: int | None = None
+    ) -> list[list[State]]:
+        """The best of each group, in order, after the levels from `first` to the finest, or until `end`."""
         levels, several = self.prepared, groups[0][0].guide is None and (self.settings.hypotheses or 1) > 1
         for number in range(first, len(levels) if end is None else end):
             (level, subspace, problem), limit = levels[number], self.iterations[number]
@@ -210,31 +229,7 @@ class Fitter(Lean):
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several go on: docs/explanation/settings.md.
             groups = [going_on(group, number, len(levels)) for group in groups]
-        return [group[0] for group in groups]
-
-    def _guided(self, groups: list[list[State]], threads: int) -> list[list[State]]:
-        """The same groups, or the shapes that an expert leads to from their starts.
-
-        Coarse levels are there to check it. An expert of few images is lost from far starts more often than they
-        are: where they end elsewhere, it looks again from there, and finer levels choose. Fits with a single
-        hypothesis do without.
-        """
-        if self.model.expert is None or not self.settings.experts:
-            return groups
-        led = self._led([list({id(state.start): state for state in group}.values()) for group in groups])
-        coarse = coarse_levels(self.model)
-        if coarse and (self.settings.hypotheses or 1) > 1:
-            fresh = [
-                [State(one.image, one.start, one.points, one.mirrored) for one in group] for group in groups
-            ]
-            ended = self._from_level(0, fresh, threads, coarse)
-            apart = [
-                k for k, one in enumerate(ended) if not agree(one.points, [own.points for own in led[k]])
-            ]
-            for k, others in zip(apart, self._led([[ended[k]] for k in apart]), strict=True):
-                places = led[k] + others
-                led[k] = [places[n] for n in distinct([one.points for one in places], len(places))]
-        return [own or group for own, group in zip(led, groups, strict=True)]
+        return groups
 
     def _led(self, groups: list[list[State]]) -> list[list[State]]:
         """Where an expert leads to from each of the groups: fewer, where it sees nothing."""
