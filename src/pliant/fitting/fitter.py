@@ -181,7 +181,7 @@ class Fitter(Lean):
     def _ways(self, groups: list[list[State]], threads: int) -> list[Way]:
         """How fits to the images of these groups go on: one way, or two where an expert and coarse levels disagree.
 
-        Fine levels begin where an expert leads that sees the object. Coarse levels check it: an expert of few images
+        Fine levels begin where an expert leads that sees the object. Coarse levels check it: one of few images
         is lost more often than they are. Where they end elsewhere, it looks again from there, and the fit
         without it goes on as well. Fits with a single hypothesis do without the check.
         """

@@ -26,7 +26,7 @@ CHOOSING = 0.5
 GUIDED = 5
 """Iterations of a level where an expert has led: on held-out faces 5, 8 and 12 end at the same error."""
 
-_AGREEING = 0.025
+_AGREEING = 0.03
 """How far coarse levels end from a shape that is the same one, as a share of its size: they have few modes."""
 
 _ROUNDS, _TRUSTING = 6, 2
