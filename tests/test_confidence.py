@@ -22,7 +22,7 @@ from pliant.trust.calibration import (
     _learned,
     calibrate,
 )
-from pliant.trust.confidence import Evidence
+from pliant.trust.confidence import AGAINST, Evidence
 from pliant.trust.evidence import gather
 from pliant.trust.mismatch import mismatches, unexplained_energy
 from pliant.trust.scatter import likeliest_scatter
@@ -335,3 +335,23 @@ class TestLearning:
             assert np.all(np.isfinite(getattr(learned, name)))
             assert_allclose(getattr(learned, name), getattr(same, name), rtol=1e-6)
         assert np.all(np.isfinite(learned.scatter))
+
+    def test_what_speaks_against_a_fit_never_speaks_for_it(self, rng):
+        """A few fits may seem to say that a good fit is one that the expert doubts."""
+        made = judged(rng, 40, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        told = [
+            replace(
+                one,
+                evidence=one.evidence._replace(
+                    mismatch=0.5, doubt=0.05 - one.error, dissent=0.01 + one.error
+                ),
+            )
+            for one in made
+        ]
+        learned = _learned(told)
+        assert np.all(learned.weights[:, AGAINST] <= 0)
+        assert learned.weights[:, -1].min() < -0.1
+        doubting = [
+            learned.probability(told[0].evidence._replace(doubt=doubt), 0.02) for doubt in (0.01, 0.02, 0.04)
+        ]
+        assert doubting == sorted(doubting, reverse=True)

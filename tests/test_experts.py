@@ -311,6 +311,34 @@ class TestFits:
         assert [level.scale for level in several.trace] == [0.5, 1.0]
         assert_allclose(one.points, several.points, atol=0.02 * shape_size(start))
 
+    def test_coarse_levels_find_what_an_expert_has_lost(self, dataset):
+        model = pliant.train(
+            dataset, size=48, scales=(0.4, 0.7, 1), shape_modes=(1, 2, 5), hypotheses=9, confidence=False
+        )
+        samples = list(dataset[:6])
+        sees = knowing(samples, noise=0.01)
+
+        class Shortsighted:
+            """From near it sees all, and from farther away it is sure that all is where it was looked for."""
+
+            looks = 1
+
+            def look(self, images, shapes, number=0):
+                seen = sees.look(images, shapes)
+                near = np.linalg.norm(seen.points - shapes, axis=-1).mean(axis=-1) < 0.1 * shape_size(
+                    seen.points
+                )
+                return Sightings(np.where(near[:, None, None], seen.points, shapes), seen.precision)
+
+        led = replace(model, expert=Shortsighted())
+        starts = starts_of(model, samples, 0.12)
+        checked, trusted = (
+            mean_error([fit.points for fit in pliant.fit(led, samples, starts, hypotheses=count)], samples)
+            for count in (None, 1)
+        )
+        assert trusted > 0.05
+        assert checked < 0.015
+
     @pytest.mark.parametrize("name", ["", "po-inv-gn", "ssd-bid-gn-alt"])
     def test_without_an_expert_or_one_that_sees_nothing_the_fit_is_the_same(self, model, dataset, name):
         samples = list(dataset[:3])

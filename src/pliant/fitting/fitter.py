@@ -23,8 +23,17 @@ from pliant.appearance.view import (
 from pliant.arrays import Float64, Floats, Image, Lean
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
-from pliant.fitting.guided import GUIDED, first_level, guides, landmarks_of, spread_of, term_in_views
-from pliant.fitting.hypotheses import about, begins_late
+from pliant.fitting.guided import (
+    GUIDED,
+    agree,
+    coarse_levels,
+    first_level,
+    guides,
+    landmarks_of,
+    spread_of,
+    term_in_views,
+)
+from pliant.fitting.hypotheses import about, begins_late, distinct
 from pliant.fitting.loop import (
     Iterated,
     Problem,
@@ -39,7 +48,7 @@ from pliant.fitting.preparation import (
     weights_of,
 )
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
-from pliant.fitting.states import State, by_facing, going_on
+from pliant.fitting.states import State, Way, at_starts, by_facing, going_on, places, preferred
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
@@ -160,24 +169,45 @@ class Fitter(Lean):
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
         groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
-        groups = self._guided(groups)
-        # Where an expert has led, the coarse levels have nothing to find.
-        guided = [group[0].guide is not None for group in groups]
-        begins = [
-            first_level(self.model, len(group)) if led else 0
-            for group, led in zip(groups, guided, strict=True)
-        ]
-        ways = list(zip(guided, begins, strict=True))
-        ended: dict[int, State] = {}
-        for way in dict.fromkeys(ways):
-            part = [k for k, own in enumerate(ways) if own == way]
-            ended |= zip(part, self._from_level(way[1], [groups[k] for k in part], threads), strict=True)
-        return [self._result(ended[k]) for k in range(len(groups))]
+        ways = self._ways(groups, threads)
+        ended: list[list[State]] = [[] for _ in groups]
+        for alike in dict.fromkeys((way.first, way.guided) for way in ways):
+            part = [way for way in ways if (way.first, way.guided) == alike]
+            gone = self._through([way.group for way in part], threads, alike[0])
+            for way, group in zip(part, gone, strict=True):
+                ended[way.number].append(group[0])
+        return [self._result(preferred(rivals)) for rivals in ended]
 
-    def _from_level(self, first: int, groups: list[list[State]], threads: int) -> list[State]:
-        """The best of each group, after the level `first` and all that are finer."""
+    def _ways(self, groups: list[list[State]], threads: int) -> list[Way]:
+        """How fits to the images of these groups go on: one way, or two where an expert and coarse levels disagree.
+
+        Fine levels begin where an expert leads that sees the object. Coarse levels check it: one of few images
+        is lost more often than they are. Where they end elsewhere, it looks again from there, and the fit
+        without it goes on as well. Fits with a single hypothesis do without the check.
+        """
+        if self.model.expert is None or not self.settings.experts:
+            return [Way(number, 0, group) for number, group in enumerate(groups)]
+        led = self._led([at_starts(group) for group in groups])
+        coarse = coarse_levels(self.model) if (self.settings.hypotheses or 1) > 1 else 0
+        found = self._through(groups, threads, 0, coarse) if coarse else groups
+        apart = [
+            k
+            for k, own in enumerate(led)
+            if not own or (coarse and not agree(found[k][0].points, places(own)))
+        ]
+        if coarse:
+            for k, others in zip(apart, self._led([found[k][:1] for k in apart]), strict=True):
+                own = led[k] + others
+                led[k] = [own[n] for n in distinct(places(own), len(own))]
+        guided = [Way(k, first_level(self.model, len(own)), own) for k, own in enumerate(led) if own]
+        return guided + [Way(k, coarse, found[k]) for k in apart]
+
+    def _through(
+        self, groups: list[list[State]], threads: int, first: int, end: int | None = None
+    ) -> list[list[State]]:
+        """The best of each group, in order, after the levels from `first` to the finest, or until `end`."""
         levels, several = self.prepared, groups[0][0].guide is None and (self.settings.hypotheses or 1) > 1
-        for number in range(first, len(levels)):
+        for number in range(first, len(levels) if end is None else end):
             (level, subspace, problem), limit = levels[number], self.iterations[number]
             if self.brief and groups[0][0].guide is not None:
                 limit = min(limit, GUIDED)
@@ -199,24 +229,22 @@ class Fitter(Lean):
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
             # The best of several go on: docs/explanation/settings.md.
             groups = [going_on(group, number, len(levels)) for group in groups]
-        return [group[0] for group in groups]
+        return groups
 
-    def _guided(self, groups: list[list[State]]) -> list[list[State]]:
-        """The same groups, or what an expert made of their starts: one hypothesis for each that it has seen."""
-        if self.model.expert is None or not self.settings.experts:
-            return groups
-        starts = [list({id(state.start): state for state in group}.values()) for group in groups]
-        every = list(chain.from_iterable(starts))
+    def _led(self, groups: list[list[State]]) -> list[list[State]]:
+        """Where an expert leads to from each of the groups: fewer, where it sees nothing."""
+        every = list(chain.from_iterable(groups))
+        if self.model.expert is None or not every:
+            return [[] for _ in groups]
         heard = guides(
-            self.model, self.model.expert, [state.image for state in every], [state.start for state in every]
+            self.model, self.model.expert, [state.image for state in every], [state.points for state in every]
         )
         led = {
             id(state): State(state.image, state.start, guide.points, state.mirrored, guide=guide)
             for state, guide in zip(every, heard, strict=True)
             if guide is not None
         }
-        seen = [[led[id(state)] for state in own if id(state) in led] for own in starts]
-        return [own or group for own, group in zip(seen, groups, strict=True)]
+        return [[led[id(state)] for state in group if id(state) in led] for group in groups]
 
     def _group(self, image: Image, starts: list[Float64]) -> list[State]:
         """Where to begin in an image, and in its mirror image if some of the starts face the other way."""

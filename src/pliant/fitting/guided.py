@@ -18,13 +18,16 @@ from pliant.experts.sightings import Expert, Sightings, together
 from pliant.fitting.landmarks import LandmarkTerm, landmark_term
 from pliant.level import Level
 from pliant.model import Model
-from pliant.shape import SIMILARITY, ShapeModel, Similarity, align
+from pliant.shape import SIMILARITY, ShapeModel, Similarity, align, shape_size
 
 CHOOSING = 0.5
 """Where an expert has led to several places, levels of this scale and finer are fitted, to choose between them."""
 
 GUIDED = 5
 """Iterations of a level where an expert has led: on held-out faces 5, 8 and 12 end at the same error."""
+
+_AGREEING = 0.03
+"""How far coarse levels end from a shape that is the same one, as a share of its size: they have few modes."""
 
 _ROUNDS, _TRUSTING = 6, 2
 """Rounds of fitting a shape to sightings: all of them, and the first ones, which take sightings as they are."""
@@ -143,6 +146,17 @@ def spread_of(model: Model, points: Floats, guide: Guide, covariance: Floats) ->
     )
 
 
+def agree(found: Floats, led: Sequence[Floats]) -> bool:
+    """Whether coarse levels have found `(v, 2)` one of the shapes `(v, 2)` that an expert led to."""
+    gaps = (np.linalg.norm(found - points, axis=-1).mean() / shape_size(points) for points in led)
+    return bool(min(gaps, default=np.inf) < _AGREEING)
+
+
+def coarse_levels(model: Model) -> int:
+    """How many levels are coarser than those that choose between places; the finest is never one of them."""
+    return sum(level.scale < CHOOSING for level in model.levels[:-1])
+
+
 def first_level(model: Model, places: int) -> int:
     """The coarsest level that is fitted where an expert has led to so many places in an image.
 
@@ -150,4 +164,4 @@ def first_level(model: Model, places: int) -> int:
     error by 1 % at most, from experts that err by 1 to 5 % of the size: docs/decisions/0012.
     """
     finest = len(model.levels) - 1
-    return finest if places == 1 else min(finest, sum(level.scale < CHOOSING for level in model.levels))
+    return finest if places == 1 else coarse_levels(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from pliant.trust.confidence import Evidence
 
 _RIVAL = 1.2
 """Hypotheses with more than so many times the relative cost of the best do not go on: these are lost."""
+
+_SURER = 0.97
+"""The share of its mismatch that a fit must have without an expert to be preferred to the one with it."""
 
 _CLEAR = 0.7
 """How much the costs of two facings must differ, in logarithms, for the other one to be given up before that."""
@@ -43,6 +47,43 @@ class State:
     covariance: Float64 | None = None
     guide: Guide | None = None
     trace: list[LevelTrace] = field(default_factory=list)
+
+
+class Way(NamedTuple):
+    """How the fit to an image goes on: from the level `first`, with this group of hypotheses."""
+
+    number: int
+    first: int
+    group: list[State]
+
+    @property
+    def guided(self) -> bool:
+        return self.group[0].guide is not None
+
+
+def at_starts(group: list[State]) -> list[State]:
+    """The starts of a group, each once and without what hypotheses made of it."""
+    every = {id(state.start): State(state.image, state.start, state.start, state.mirrored) for state in group}
+    return list(every.values())
+
+
+def places(group: list[State]) -> list[Float64]:
+    """Where the landmarks `(v, 2)` of a group are by now."""
+    return [state.points for state in group]
+
+
+def preferred(rivals: list[State]) -> State:
+    """Of the fit that an expert has led, the first, and one without it, if there is one: the one to believe.
+
+    Their costs cannot be compared, since only one has the expert's term. Mismatches can.
+    """
+    led, *alone = rivals
+    surer = (one for one in alone if _well(one) and (not _well(led) or one.mismatch < _SURER * led.mismatch))
+    return next(surer, led)
+
+
+def _well(state: State) -> bool:
+    return state.status is not None and state.status.ok and bool(np.isfinite(state.mismatch))
 
 
 def _best(group: list[State], most: int) -> list[State]:

@@ -37,6 +37,7 @@ from pliant.starts.noise import perturbed
 from pliant.starts.placement import LOST
 from pliant.starts.wrong import wrong_starts
 from pliant.trust.confidence import (
+    AGAINST,
     PIXELS,
     Confidence,
     Evidence,
@@ -314,7 +315,8 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
     errors, seen, known = _told(judged, guided)
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
-    rows = [_logistic((seen - centre) / scale, errors < bound) for bound in REGRESSED_BOUNDS]
+    against = AGAINST[: seen.shape[1]]
+    rows = [_logistic((seen - centre) / scale, errors < bound, against) for bound in REGRESSED_BOUNDS]
     usual = 2 * np.median(errors)
     typical = [one for one, good in zip(judged, known, strict=True) if good and one.error < usual]
     factor, scatter = likeliest_scatter(
@@ -362,13 +364,14 @@ def _object_weights(
     found = errors[clear] < _ON_OBJECT
     if len(found) - np.sum(found) < _FEWEST_WRONG:
         return None
-    return _logistic((seen[clear][:, part] - centre[part]) / scale[part], found)
+    return _logistic((seen[clear][:, part] - centre[part]) / scale[part], found, AGAINST[part])
 
 
-def _logistic(x: Float64, happened: Bools) -> Float64:
+def _logistic(x: Float64, happened: Bools, against: Bools) -> Float64:
     """Weights `(k,)` and an offset that predict what happened `(f,)` from predictors `(f, k)` of unit variance.
 
     A ridge keeps the weights of a few fits small, and one fit of either kind at the centre keeps the odds finite.
+    Predictors that can only speak `against (k,)` a fit have no weight above 0, whatever a few fits seem to say.
     """
     x = np.concatenate([x, np.zeros((2, x.shape[1]))])
     sign = np.where(np.append(happened, [True, False]), 1.0, -1.0)
@@ -379,5 +382,6 @@ def _logistic(x: Float64, happened: Bools) -> Float64:
         slope = np.append(pull @ x + q[:-1], pull.sum())
         return float(np.logaddexp(0, -margin).sum() + q[:-1] @ q[:-1] / 2), slope
 
-    found = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B")
+    bounds = [(None, 0.0 if only else None) for only in (*against, False)]
+    found = minimize(loss, np.zeros(x.shape[1] + 1), jac=True, method="L-BFGS-B", bounds=bounds)
     return np.asarray(found.x, dtype=np.float64)

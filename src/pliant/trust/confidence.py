@@ -30,6 +30,12 @@ from pliant.arrays import Concise, Float64, Floats
 PIXELS = 5
 """Predictors of which the pixels tell; the expert's follow."""
 
+AGAINST = np.array([True, False, False, False, False, True, True])
+"""Predictors that can only speak against a fit: the energy outside, and an expert's doubt and dissent.
+
+The others can speak for it: where a fit is lost, the shape is often the mean.
+"""
+
 DEFAULT_BOUND = 0.04
 """The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
 
