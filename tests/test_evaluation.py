@@ -95,7 +95,7 @@ class TestEvaluate:
         mixed = Dataset((dataset[0], replace(dataset[1], image_source=unreadable)), "mixed")
         with pytest.raises(pliant.InvalidDataset, match="broken"):
             evaluate(model, mixed, **FEW)
-        with pytest.warns(SamplesLeftOut, match="1 of 2 samples were left out"):
+        with pytest.warns(SamplesLeftOut, match="1 of 2 samples was left out"):
             rows = evaluate(model, mixed, skip_invalid=True, **FEW).rows
         assert rows[0] == evaluate(model, dataset[:1], **FEW).rows[0]
         fewer = Dataset(

@@ -1,5 +1,7 @@
 """Fits of folders: with threads or without, with a trace or without, and of models that have nothing to compare."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -42,7 +44,9 @@ def test_threads_change_neither_the_fits_nor_their_order(model, dataset, count):
     work = [(sample, sample.points() + 1) for sample in dataset[:count]]
     if count > 2:
         work[1] = (np.full((40, 40), np.nan), work[1][1])
-    alone = [pliant.fit(model, image, start, jobs=1) for image, start in work]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", pliant.NotFitted)
+        alone = [pliant.fit(model, image, start, jobs=1) for image, start in work]
     for jobs, block in ((1, 8), (2, 8), (3, 2)):
         count = len(work) if block == 2 else None
         together = list(fit_all(make_fitter(model, jobs=jobs), iter(work), count, block))

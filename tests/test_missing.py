@@ -112,7 +112,7 @@ class TestTraining:
         points = np.full((68, 2), np.nan)
         points[:2] = [[10, 10], [20, 30]]
         lost = replace(incomplete[0], name="lost", points_source=lambda: points)
-        with pytest.raises(InvalidDataset, match="lost: has 2 landmarks that are not missing"):
+        with pytest.raises(InvalidDataset, match="lost: only 2 of its 68 landmarks are known"):
             train(Dataset((*incomplete, lost), "lost"), missing="complete", confidence=False)
 
     def test_only_two_things_can_be_done(self, incomplete):

@@ -151,7 +151,7 @@ def test_the_command_draws_what_it_is_told(command, tmp_path):
         "wings.tps",
     ]
     said = command("synthetic", tmp_path / "c", "--kind", "chests", "--count", 1)
-    assert "wrote 1 chests" in said.out
+    assert "wrote 1 chest " in said.out
     said = command("synthetic", tmp_path / "v", "--kind", "wings", "--video", code=None)
     assert said.code != 0
     assert "--video shows a moving face" in said.err

@@ -28,9 +28,9 @@ def writer_to(
 
     Pictures say the confidence about an error of `bound`.
     """
-    model, least = fitter.model, fitter.settings.trusted
     if not landmarks and draw is None:
         return lambda name, image_name, result, image: None
+    model, least = fitter.model, fitter.settings.trusted
     from pliant.data.formats import write_annotations
 
     texts: Sequence[str] = ()

@@ -318,7 +318,11 @@ def _problem_of_points(
         return f"{which} missing (counted from 0); train with missing=complete to fill in what is missing."
     known = np.flatnonzero(~missing)
     if len(known) < min(_LEAST, len(points)):
-        return f"has {counted(len(known), 'landmark')} not missing, but at least {_LEAST} are needed to locate it."
+        are = "is" if len(known) == 1 else "are"
+        return (
+            f"only {len(known)} of its {len(points)} landmarks {are} known, but at least {_LEAST} are needed to "
+            "locate it."
+        )
     return _problem_of_known(points[known], known, image_shape)
 
 
