@@ -239,6 +239,14 @@ class TestShapeOfSightings:
         assert np.abs(near - starts).max() < 0.2 * shape_size(starts)
 
 
+@pytest.fixture(scope="module")
+def three_levels(dataset):
+    """A model with a level that is coarser than those that choose between places."""
+    return pliant.train(
+        dataset, size=48, scales=(0.4, 0.7, 1), shape_modes=(1, 2, 5), hypotheses=9, confidence=False
+    )
+
+
 class TestFits:
     def test_both_together_are_better_than_either(self, model, dataset):
         samples = list(dataset[:12])
@@ -311,33 +319,31 @@ class TestFits:
         assert [level.scale for level in several.trace] == [0.5, 1.0]
         assert_allclose(one.points, several.points, atol=0.02 * shape_size(start))
 
-    def test_coarse_levels_find_what_an_expert_has_lost(self, dataset):
-        model = pliant.train(
-            dataset, size=48, scales=(0.4, 0.7, 1), shape_modes=(1, 2, 5), hypotheses=9, confidence=False
-        )
+    @pytest.mark.parametrize("reach", [0.1, 0.0])
+    def test_coarse_levels_find_what_an_expert_has_lost(self, three_levels, dataset, reach):
+        """One sees all from near, and one never does: it is sure that all is beside where it looks."""
         samples = list(dataset[:6])
         sees = knowing(samples, noise=0.01)
 
         class Shortsighted:
-            """From near it sees all, and from farther away it is sure that all is where it was looked for."""
-
             looks = 1
 
             def look(self, images, shapes, number=0):
                 seen = sees.look(images, shapes)
-                near = np.linalg.norm(seen.points - shapes, axis=-1).mean(axis=-1) < 0.1 * shape_size(
-                    seen.points
-                )
-                return Sightings(np.where(near[:, None, None], seen.points, shapes), seen.precision)
+                size = shape_size(seen.points)
+                near = np.linalg.norm(seen.points - shapes, axis=-1).mean(axis=-1) < reach * size
+                beside = shapes + 0.1 * size[:, None, None]
+                return Sightings(np.where(near[:, None, None], seen.points, beside), seen.precision)
 
-        led = replace(model, expert=Shortsighted())
-        starts = starts_of(model, samples, 0.12)
+        led = replace(three_levels, expert=Shortsighted())
+        starts = starts_of(three_levels, samples, 0.12)
         checked, trusted = (
             mean_error([fit.points for fit in pliant.fit(led, samples, starts, hypotheses=count)], samples)
             for count in (None, 1)
         )
+        alone = mean_error([fit.points for fit in pliant.fit(three_levels, samples, starts)], samples)
         assert trusted > 0.05
-        assert checked < 0.015
+        assert checked < (0.015 if reach else 1.2 * alone)
 
     @pytest.mark.parametrize("name", ["", "po-inv-gn", "ssd-bid-gn-alt"])
     def test_without_an_expert_or_one_that_sees_nothing_the_fit_is_the_same(self, model, dataset, name):

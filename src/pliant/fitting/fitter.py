@@ -181,9 +181,9 @@ class Fitter(Lean):
     def _ways(self, groups: list[list[State]], threads: int) -> list[Way]:
         """How fits to the images of these groups go on: one way, or two where an expert and coarse levels disagree.
 
-        Fine levels begin where an expert leads that sees the object. Coarse levels check it: one of few images
-        is lost more often than they are. Where they end elsewhere, it looks again from there, and the fit
-        without it goes on as well. Fits with a single hypothesis do without the check.
+        If an expert sees the object, fine levels begin where it leads. Coarse levels check it, because an expert of
+        few images gets lost more often than they do. Where they end elsewhere, it looks again from there, and the
+        fit without it goes on as well. Fits with a single hypothesis do without the check.
         """
         if self.model.expert is None or not self.settings.experts:
             return [Way(number, 0, group) for number, group in enumerate(groups)]
@@ -219,11 +219,7 @@ class Fitter(Lean):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
             # What was lost at a coarse level stays lost.
-            going = [
-                state
-                for state in chain.from_iterable(groups)
-                if state.status is None or not state.status.lost
-            ]
+            going = [state for state in chain.from_iterable(groups) if not state.lost]
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)
@@ -232,8 +228,8 @@ class Fitter(Lean):
         return groups
 
     def _led(self, groups: list[list[State]]) -> list[list[State]]:
-        """Where an expert leads to from each of the groups: fewer, where it sees nothing."""
-        every = list(chain.from_iterable(groups))
+        """Where an expert leads to from each of the groups: fewer, where it sees nothing or the fit is lost."""
+        every = [state for state in chain.from_iterable(groups) if not state.lost]
         if self.model.expert is None or not every:
             return [[] for _ in groups]
         heard = guides(

@@ -48,6 +48,10 @@ class State:
     guide: Guide | None = None
     trace: list[LevelTrace] = field(default_factory=list)
 
+    @property
+    def lost(self) -> bool:
+        return self.status is not None and self.status.lost
+
 
 class Way(NamedTuple):
     """How the fit to an image goes on: from the level `first`, with this group of hypotheses."""
