@@ -345,6 +345,22 @@ class TestFits:
         assert trusted > 0.05
         assert checked < (0.015 if reach else 1.2 * alone)
 
+    def test_an_expert_that_is_not_followed_is_a_witness_all_the_same(self, three_levels, dataset):
+        sample = dataset[0]
+
+        class Elsewhere:
+            looks = 1
+
+            def look(self, images, shapes, number=0):
+                seen = knowing([sample], noise=0.01).look(images, shapes)
+                return Sightings(seen.points + 0.2 * shape_size(sample.points()), seen.precision)
+
+        led = replace(three_levels, expert=Elsewhere())
+        fit = pliant.fit(led, sample, sample.points() + 1, confidence=True)
+        assert fit.sightings is None
+        assert mean_error([fit.points], [sample]) < 0.02
+        assert 0.2 < fit.evidence.dissent < 0.4
+
     @pytest.mark.parametrize("name", ["", "po-inv-gn", "ssd-bid-gn-alt"])
     def test_without_an_expert_or_one_that_sees_nothing_the_fit_is_the_same(self, model, dataset, name):
         samples = list(dataset[:3])

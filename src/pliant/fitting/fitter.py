@@ -48,7 +48,7 @@ from pliant.fitting.preparation import (
     weights_of,
 )
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
-from pliant.fitting.states import State, Way, at_starts, by_facing, going_on, places, preferred
+from pliant.fitting.states import State, Way, at_starts, by_facing, going_on, places, preferred, witnessed
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
@@ -200,7 +200,7 @@ class Fitter(Lean):
                 own = led[k] + others
                 led[k] = [own[n] for n in distinct(places(own), len(own))]
         guided = [Way(k, first_level(self.model, len(own)), own) for k, own in enumerate(led) if own]
-        return guided + [Way(k, coarse, found[k]) for k in apart]
+        return guided + [Way(k, coarse, witnessed(found[k], led[k])) for k in apart]
 
     def _through(
         self, groups: list[list[State]], threads: int, first: int, end: int | None = None
@@ -214,7 +214,9 @@ class Fitter(Lean):
             if several and begins_late(number, len(levels)):
                 for group in groups:
                     for one in [facing[0] for facing in by_facing(group)]:
-                        group.append(State(one.image, one.start, one.start, one.mirrored))
+                        group.append(
+                            State(one.image, one.start, one.start, one.mirrored, witness=one.witness)
+                        )
             for state in chain.from_iterable(groups):
                 if unlike(level.shape.mean, state.points, state.image):
                     state.status = Status.DIVERGED
@@ -318,9 +320,11 @@ class Fitter(Lean):
         evidence, spread = gather(problem.kernel, level, subspace, pixels, p, heard)
         for k, (state, view) in enumerate(zip(states, views, strict=True)):
             state.evidence, state.covariance = evidence[k], view.spread_to_image(spread[k])
-            if state.guide is not None:
+            seen = state.witness if state.guide is None else state.guide.sightings
+            if seen is not None:
                 fitted = view.to_image(level.shape.instance(p[k]))
-                state.evidence = with_sightings(evidence[k], state.guide.sightings, fitted)
+                state.evidence = with_sightings(evidence[k], seen, fitted)
+            if state.guide is not None:
                 state.covariance = spread_of(self.model, state.points, state.guide, state.covariance)
             if self.model.confidence is not None:
                 size, angle = (

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pliant.arrays import Float64, Image
+from pliant.experts.sightings import Sightings
 from pliant.fitting.guided import Guide
 from pliant.fitting.hypotheses import carried, distinct
 from pliant.fitting.result import LevelTrace
@@ -46,6 +47,8 @@ class State:
     evidence: Evidence | None = None
     covariance: Float64 | None = None
     guide: Guide | None = None
+    witness: Sightings | None = None
+    """What an expert saw that has not led the fit: its cost does not hear it, and its confidence does."""
     trace: list[LevelTrace] = field(default_factory=list)
 
     @property
@@ -74,6 +77,14 @@ def at_starts(group: list[State]) -> list[State]:
 def places(group: list[State]) -> list[Float64]:
     """Where the landmarks `(v, 2)` of a group are by now."""
     return [state.points for state in group]
+
+
+def witnessed(group: list[State], led: list[State]) -> list[State]:
+    """The group of a fit that goes on without the expert, and what that saw when it looked there or nearby."""
+    for state in group:
+        seen = [one.guide.sightings for one in led if one.guide and one.mirrored is state.mirrored]
+        state.witness = seen[-1] if seen else None
+    return group
 
 
 def preferred(rivals: list[State]) -> State:

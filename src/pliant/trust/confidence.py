@@ -116,9 +116,11 @@ class Confidence(Concise):
         # A larger bound is never less likely to be met, whatever two regressions say.
         odds = np.maximum.accumulate(self.weights @ standard + self.offsets)
         small = _probability(float(np.interp(np.log(bound), np.log(self.bounds), odds)))
-        told = [(self.object_weights, standard[:PIXELS])]
-        if evidence.guided:
-            told.append((self.expert_weights, standard[PIXELS:]))
+        told: list[tuple[Float64 | None, Float64]] = [(self.object_weights, standard[:PIXELS])]
+        if evidence.guided and self.expert_weights is not None:
+            # In files of older versions, an expert's doubt may speak for a fit.
+            against = np.append(np.minimum(self.expert_weights[:-1], 0.0), self.expert_weights[-1])
+            told.append((against, standard[PIXELS:]))
         for weights, seen in told:
             if weights is not None:
                 small *= _probability(float(weights[:-1] @ seen + weights[-1]))
