@@ -15,7 +15,7 @@ A point that deviates by so much in x and in y is 0.04 away on average: the boun
 """
 
 
-def spread_of(covariance: Floats) -> Float64:
+def landmark_spread(covariance: Floats) -> Float64:
     """Standard deviations `(v,)`, the same in x and in y, by covariances `(v, 2, 2)`."""
     return np.asarray(np.sqrt(np.trace(covariance, axis1=1, axis2=2) / 2), dtype=np.float64)
 

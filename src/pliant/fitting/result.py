@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pliant.arrays import Concise, Float32, Float64
 from pliant.experts.sightings import Sightings
 from pliant.experts.visibility import hidden
-from pliant.fitting.doubt import doubtful_landmarks, spread_of
+from pliant.fitting.doubt import doubtful_landmarks, landmark_spread
 from pliant.fitting.status import Status
 from pliant.inputs import ImageSource, name_of, read
 from pliant.model import Model
@@ -187,7 +187,7 @@ class FitResult(Concise):
         """
         if self.covariance is None or self.model.confidence is None:
             return None
-        return spread_of(self.covariance)
+        return landmark_spread(self.covariance)
 
     @property
     def doubtful(self) -> NDArray[np.bool_] | None:

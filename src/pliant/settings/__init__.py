@@ -400,7 +400,7 @@ class Fitting(Starting):
         None,
         optional(whole(1, "a whole number of at least 1; 1 tries the start alone")),
         "Positions around the start to try at the coarsest level; the best ones go on. 1 tries the start "
-        "alone. Default: the model's own.",
+        "alone, and coarse levels then do not check where an expert leads. Default: the model's own.",
     )
     experts: bool = setting(
         True,
