@@ -14,7 +14,7 @@ from pliant.compiled import compiled
 
 Int64 = NDArray[np.int64]
 
-_FINER = 2.0
+FINER = 2.0
 """So many times the window's resolution an image has at the least when it is turned, unless it has less itself."""
 
 
@@ -71,7 +71,7 @@ def _turned(
     angle: float,
 ) -> Float32:
     """The window of an image `(h, w, c)` with turned axes, by way of an upright one that is smooth already."""
-    finer = min(1.0, _FINER * scale)
+    finer = min(1.0, FINER * scale)
     cosine, sine = math.cos(angle), math.sin(angle)
     across = np.array([cosine, sine]) * (shape[1] - 1) / scale
     down = np.array([-sine, cosine]) * (shape[0] - 1) / scale

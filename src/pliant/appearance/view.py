@@ -18,10 +18,10 @@ from pliant.appearance.interpolation import resample
 from pliant.arrays import Concise, Float32, Float64, Floats, Image
 from pliant.shape import align
 
-_LARGEST_SIDE = 4096
+LARGEST_SIDE = 4096
 """No view is larger, whatever the scale."""
 
-_WIDEST = 10.0
+WIDEST = 10.0
 """Landmarks that reach over more than so many times the image are not looked at: it would be a few pixels."""
 
 _SPRAWL = 4.0
@@ -69,7 +69,7 @@ def view(
     turned = _turned(points, -angle)
     first = turned.min(axis=0) - margin / scale
     last = turned.max(axis=0) + margin / scale
-    width, height = np.minimum(np.ceil((last - first) * scale) + 1, _LARGEST_SIDE).astype(int)
+    width, height = np.minimum(np.ceil((last - first) * scale) + 1, LARGEST_SIDE).astype(int)
     origin = np.asarray(_turned(first, angle), dtype=np.float64)
     pixels = resample(image, origin, scale, (int(height), int(width)), grey=grey, angle=angle)
     return View(pixels, origin, scale, angle)
@@ -113,7 +113,7 @@ def too_wide(points: Floats, image: Image) -> str:
     if not np.all(np.isfinite(points)):
         return "some landmarks are not finite numbers."
     reach = float(np.max(points.max(axis=0) / 2 - points.min(axis=0) / 2)) * 2
-    if reach > _WIDEST * max(height, width):
+    if reach > WIDEST * max(height, width):
         return f"the landmarks span {reach:.3g} pixels, but the image has {width} x {height}."
     return ""
 
