@@ -1,4 +1,6 @@
-"""Views of a batch in PyTorch are those that the CPU makes one by one; here PyTorch runs on the CPU too."""
+"""Views of a batch in PyTorch are those that the CPU makes one by one. PyTorch runs on a GPU if there is one."""
+
+from dataclasses import fields, replace
 
 import cv2
 import numpy as np
@@ -17,6 +19,7 @@ torch = pytest.importorskip("torch")
 NAMES = ["intensity", "normalized", "gradient", "igo", "dsift"]
 COLOURS = ["gradient", "igo", "dsift"]
 SIZES = [(90, 120), (140, 75), (64, 64), (200, 260)]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 ANGLES = np.array([0.4, -2.8, 1.55, 0.02, -0.9, 3.0, 0.0])
 
 
@@ -67,8 +70,10 @@ def compare(images, views, batched, name, margin, colour, angles, tolerance, edg
 
 
 def looked_at(images, batched, name, margin=3.0, **how):
+    """The views of a batch, brought back from the device."""
     which, points, scales = batched
-    return feature_views(upload(images, "cpu"), which, points, scales, name, margin, **how)
+    views = feature_views(upload(images, DEVICE), which, points, scales, name, margin, **how)
+    return replace(views, **{field.name: getattr(views, field.name).cpu() for field in fields(views)})
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -120,14 +125,14 @@ def test_features_up_to_the_border(rng, name, shape):
     if len(shape) == 4 and not feature.colour:
         pytest.skip("it does not see colour")
     images = rng.random(shape, dtype=np.float32)
-    found = device_features(torch.tensor(images), np.array([shape[1:3]] * shape[0]), feature)
-    assert_allclose(found.numpy(), [feature.compute(image) for image in images], rtol=0, atol=2e-5)
+    found = device_features(torch.tensor(images, device=DEVICE), np.array([shape[1:3]] * shape[0]), feature)
+    assert_allclose(found.cpu().numpy(), [feature.compute(image) for image in images], rtol=0, atol=2e-5)
 
 
 def test_a_picture_of_one_colour_is_flat(rng):
     images = np.full((1, 40, 40), 0.3, dtype=np.float32)
     for name in NAMES[1:]:
-        found = device_features(torch.tensor(images), np.array([[40, 40]]), find_feature(name))
+        found = device_features(torch.tensor(images, device=DEVICE), np.array([[40, 40]]), find_feature(name))
         assert float(found.abs().max()) < 1e-4
 
 

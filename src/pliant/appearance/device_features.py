@@ -50,6 +50,16 @@ def device_features(images: Tensor, sizes: NDArray[np.int64], feature: Feature) 
         return function(images)
 
 
+def on_device(array: NDArray[Any], device: Any) -> Tensor:
+    """An array as a tensor. The host does not wait for what the device is busy with."""
+    import torch
+
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
 @contextmanager
 def exact_products() -> Iterator[None]:
     """Products of float32 matrices in full precision in here, whatever the user allows elsewhere."""
@@ -116,7 +126,8 @@ def _histograms(by_x: Tensor, by_y: Tensor) -> Tensor:
     across, down = by_x.abs(), by_y.abs()
     flat = across >= down
     tangent = torch.minimum(across, down).div_(torch.maximum(across, down).clamp_(min=1e-30))
-    magnitude = across.square_().add_(down.square_()).sqrt_()
+    del across, down
+    magnitude = torch.hypot(by_x, by_y)
     diagonal = _eighths(tangent).mul_(magnitude)
     straight = magnitude.sub_(diagonal)
     out = by_x.new_empty((len(by_x), 8, *by_x.shape[1:]))
@@ -135,11 +146,24 @@ def _histograms(by_x: Tensor, by_y: Tensor) -> Tensor:
 
 def _eighths(tangent: Tensor) -> Tensor:
     """The angle in eighths of a turn, by the polynomial of `features.py`."""
+    import torch
+
     square = tangent.square()
-    total = square.mul(0.0086730)
-    for coefficient in (-0.0427862, 0.1013800, -0.1684921, 0.2522009, -0.4242099):
-        total.add_(coefficient).mul_(square)
-    return total.add_(1.2732346).mul_(tangent)
+    highest, *others = _coefficients(tangent.device)
+    total = square.mul(highest).add_(others[0])
+    for coefficient in others[1:]:
+        # One step at once: each of them reads and writes a whole batch.
+        torch.addcmul(coefficient, total, square, out=total)
+    return total.mul_(tangent)
+
+
+@cache
+def _coefficients(device: Any) -> tuple[Tensor, ...]:
+    """Those of the polynomial, the highest first, as tensors without axes."""
+    import torch
+
+    numbers = (0.0086730, -0.0427862, 0.1013800, -0.1684921, 0.2522009, -0.4242099, 1.2732346)
+    return tuple(torch.tensor(numbers, dtype=torch.float32, device=device).unbind())
 
 
 def _slopes(images: Tensor) -> tuple[Tensor, Tensor]:
@@ -217,25 +241,21 @@ def _smooth_padded(padded: Tensor, height: int, width: int, taps: int, sigma: fl
 @cache
 def _band(taps: int, sigma: float, device: Any) -> Tensor:
     """The matrix `(block, block + taps - 1)` that smooths as many pixels at once."""
-    import torch
-
     gaussian = cv2.getGaussianKernel(taps, sigma, cv2.CV_32F)[:, 0]
     band = np.zeros((_BLOCK, _BLOCK + taps - 1), dtype=np.float32)
     for row in range(_BLOCK):
         band[row, row : row + taps] = gaussian
-    return torch.as_tensor(band, device=device)
+    return on_device(band, device)
 
 
 def _on_the_host(images: Tensor, sizes: NDArray[np.int64], feature: Feature) -> Tensor:
     """The same for a feature that only the CPU knows."""
-    import torch
-
     seen = images.cpu().numpy()
     out = np.empty((*seen.shape[:3], feature.channels), dtype=np.float32)
     for image, (height, width), room in zip(seen, sizes, out, strict=True):
         beyond = [(0, seen.shape[1] - height), (0, seen.shape[2] - width), (0, 0)]
         room[:] = np.pad(feature.compute(image[:height, :width]), beyond, mode="edge")
-    return torch.as_tensor(out, device=images.device)
+    return on_device(out, images.device)
 
 
 _ON_DEVICE: dict[Callable[..., Any], Callable[[Tensor], Tensor]] = {

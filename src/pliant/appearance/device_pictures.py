@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.appearance.device_features import Tensor, exact_products
+from pliant.appearance.device_features import Tensor, exact_products, on_device
 from pliant.appearance.interpolation import FINER
 from pliant.appearance.tones import LUMA, in_range, unit
 from pliant.arrays import Float64, Image
@@ -178,7 +178,7 @@ def _upright(
     rows, columns = _bands(scales, blurs, shape[0]), _bands(scales, blurs, shape[1])
     left, wide = _needed(origins[:, 0], scales, columns, shape[1], limits[:, 1])
     table = np.column_stack([which * pixels.shape[1], left, scales, blurs, origins, limits])
-    first_line, left, scales, blurs, x, y, heights, widths = torch.as_tensor(table, device=pixels.device).T
+    first_line, left, scales, blurs, x, y, heights, widths = on_device(table, pixels.device).T
 
     # Rows first: what each block of them needs, block after block.
     weights, sources = _taps(y, scales, blurs, heights, rows)
@@ -318,7 +318,7 @@ def _turned(pictures: Pictures, windows: Windows, grey: bool) -> Tensor:
         pictures, windows.which, between.origins, between.scales, between.shape, between.blurs, grey
     )
     (height, width), (rows, columns) = windows.shape, source.shape[2:]
-    table = torch.as_tensor(np.column_stack([between.first, between.steps]), device=source.device)
+    table = on_device(np.column_stack([between.first, between.steps]), source.device)
     x, y, cosine, sine = table.T[:, :, None, None]
     # In single precision, pixels far from the corner would be read from another place.
     i = torch.arange(width, device=source.device, dtype=torch.float64)

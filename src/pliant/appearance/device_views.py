@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pliant.appearance.device_features import Tensor, device_features, has_device_feature
+from pliant.appearance.device_features import Tensor, device_features, has_device_feature, on_device
 from pliant.appearance.device_pictures import Int64, Pictures, Windows, bytes_needed, resample
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.view import LARGEST_SIDE, WIDEST, too_wide
@@ -97,13 +97,15 @@ def feature_views(
             break
         if pixels is None:
             pixels = torch.empty((count, *values.shape[1:]), device=device)
-        pixels[torch.as_tensor(rows, device=device)] = values
-    table = np.column_stack([windows.origins, windows.scales, windows.angles])
-    geometry = torch.as_tensor(table, device=device)
+        if rows[-1] - rows[0] == len(rows) - 1:
+            pixels[rows[0] : rows[-1] + 1] = values
+        else:
+            pixels[on_device(rows, device)] = values
+    geometry = on_device(np.column_stack([windows.origins, windows.scales, windows.angles]), device)
     return Views(
         pixels=pixels,
         rows=torch.arange(count, device=device),
-        sizes=torch.as_tensor(windows.sizes, device=device),
+        sizes=on_device(windows.sizes, device),
         origins=geometry[:, :2],
         scales=geometry[:, 2],
         angles=geometry[:, 3],
