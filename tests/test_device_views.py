@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pliant.appearance.device_features import device_features, has_device_feature
+from pliant.appearance.device_features import device_features, exact_products, has_device_feature
 from pliant.appearance.device_pictures import upload
 from pliant.appearance.device_views import feature_views
 from pliant.appearance.features import _REGISTRY, find_feature, register_feature
@@ -145,6 +145,20 @@ def test_images_of_all_kinds_in_one_batch(rng):
         views = looked_at(images, batched, name, colour=colour)
         edge = find_feature(name).reach
         compare(images, views, batched, name, 3.0, colour, np.zeros(len(ANGLES)), 2e-5, edge)
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="PyTorch is older")
+@pytest.mark.parametrize("before", ["ieee", "tf32"])
+def test_products_are_exact_whatever_the_user_allows(before):
+    products = torch.backends.cuda.matmul
+    known = products.fp32_precision
+    products.fp32_precision = before
+    try:
+        with exact_products():
+            assert products.fp32_precision == "ieee"
+        assert products.fp32_precision == before
+    finally:
+        products.fp32_precision = known
 
 
 def test_upload(rng):

@@ -62,15 +62,20 @@ def on_device(array: NDArray[Any], device: Any) -> Tensor:
 
 @contextmanager
 def exact_products() -> Iterator[None]:
-    """Products of float32 matrices in full precision in here, whatever the user allows elsewhere."""
+    """Products of float32 matrices on a GPU in full precision in here, whatever the user allows elsewhere."""
     import torch
 
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    products = torch.backends.cuda.matmul
+    # PyTorch 2.9 has a new switch, and refuses to answer by the old one where a user has set the new one.
+    switch, exact = (
+        ("fp32_precision", "ieee") if hasattr(products, "fp32_precision") else ("allow_tf32", False)
+    )
+    before = getattr(products, switch)
+    setattr(products, switch, exact)
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(before)
+        setattr(products, switch, before)
 
 
 def _intensity(images: Tensor) -> Tensor:
