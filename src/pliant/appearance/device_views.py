@@ -55,6 +55,10 @@ class Views:
         """Coordinates of the views `(B, v, 2)` to image coordinates."""
         return _turned(points, self.angles) / self.scales[:, None, None] + self.origins[:, None]
 
+    def at(self, positions: Tensor) -> Tensor:
+        """Values `(B, k, c)` at positions `(B, k, 2)` of the views; outside, the border goes on."""
+        return bilinear_in_views(self.pixels, self.rows, self.sizes, positions)
+
     def spread_to_image(self, covariances: Tensor) -> Tensor:
         """Covariances `(B, v, 2, 2)` of points in the views to those of the same points in the images."""
         # R C R' is R applied to the rows of C, and then to those of what comes of it, turned over.
@@ -187,3 +191,29 @@ def _turned(vectors: Tensor, angles: Tensor) -> Tensor:
     angles = angles.view(-1, *[1] * (x.ndim - 1))
     cosine, sine = angles.cos(), angles.sin()
     return torch.stack([x * cosine - y * sine, x * sine + y * cosine], dim=-1)
+
+
+def bilinear_in_views(pixels: Tensor, rows: Tensor, sizes: Tensor, positions: Tensor) -> Tensor:
+    """Views `rows (B,)` of `pixels (S, h, w, c)` at positions `(B, k, 2)`, between their neighbours: `(B, k, c)`.
+
+    `sizes (B, 2)` are height and width of each view; beyond, its border goes on.
+    """
+    import torch as xp
+
+    height, width, channels = pixels.shape[1:]
+    # What is not a number becomes the corner, as on the CPU.
+    x, y = xp.nan_to_num(positions, nan=0.0, posinf=0.0, neginf=0.0).unbind(-1)
+    largest = (sizes - 1).to(x.dtype)
+    x, y = xp.clip(x, min=0), xp.clip(y, min=0)
+    x, y = xp.minimum(x, largest[:, 1:]), xp.minimum(y, largest[:, :1])
+    left, top = x.floor(), y.floor()
+    right, bottom = xp.minimum(left + 1, largest[:, 1:]), xp.minimum(top + 1, largest[:, :1])
+    u, v = (x - left)[..., None], (y - top)[..., None]
+    table = pixels.reshape(-1, channels)
+    first = rows[:, None] * (height * width)
+
+    def look(across: Tensor, down: Tensor) -> Tensor:
+        return table[first + down.long() * width + across.long()]
+
+    upper = (1 - u) * (1 - v) * look(left, top) + u * (1 - v) * look(right, top)
+    return upper + ((1 - u) * v * look(left, bottom) + u * v * look(right, bottom))

@@ -13,6 +13,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats
 from pliant.motion import Motion, Order, compose
+from pliant.namespace import Array, in_double
 from pliant.shape import ShapeModel
 
 
@@ -113,10 +114,16 @@ def update(
 ) -> Float64:
     """P o dp o dq^-1 for parameters `(B, n)` and unknowns `(B, k)`."""
     T = shares(composition)
-    dp, dq = np.moveaxis(T @ np.reshape(unknowns, (len(unknowns), T.shape[1], -1)), 1, 0)
-    updated = np.asarray(parameters, dtype=np.float64)
+    sets = [unknowns[:, k * shape.parameters : (k + 1) * shape.parameters] for k in range(T.shape[1])]
+    updated = in_double(parameters)
     if T[0].any():
+        dp = _weighted_sum(T[0], sets)
         updated = compose(motion, shape, updated, dp, order=order)  # eq. 27, 32, 34
     if T[1].any():
+        dq = _weighted_sum(T[1], sets)
         updated = compose(motion, shape, updated, dq, invert_increment=True, order=order)  # eq. 29, 32, 34
     return updated
+
+
+def _weighted_sum(weights: Float64, sets: list[Array]) -> Array:
+    return sum(float(weight) * one for weight, one in zip(weights, sets, strict=True) if weight)

@@ -16,6 +16,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.fitting.landmarks import LandmarkTerm
 from pliant.kernels.system import System
+from pliant.namespace import beside, full
 from pliant.shape import SIMILARITY
 
 Prior = Literal["none", "ridge", "map"]
@@ -107,14 +108,15 @@ class Weights:
         landmarks: LandmarkTerm | None = None,
     ) -> Float64:
         """The cost `(B,)` at parameters `(B, n)` and `(B, m)`; not a number if the system has no r'r."""
+        p, c = shape_parameters, appearance_parameters
         if system.residual_residual is None:
-            return np.full(len(shape_parameters), np.nan)
-        within = np.sum(self.appearance * system.needed("basis_residual") ** 2, axis=-1)
-        prior = np.sum(self.shape_precision * shape_parameters**2, axis=-1)
-        prior += np.sum(self.appearance_precision * appearance_parameters**2, axis=-1)
+            return full((len(p),), np.nan, p)
+        within = (beside(self.appearance, p) * system.needed("basis_residual") ** 2).sum(axis=-1)
+        prior = (beside(self.shape_precision, p) * p**2).sum(axis=-1)
+        prior = prior + (beside(self.appearance_precision, p) * c**2).sum(axis=-1)
         # eq. 10, 11, 18, 19, 25, 72, 75, 101
         cost = (self.residual * system.residual_residual - within + prior) / 2
-        return np.asarray(cost if landmarks is None else cost + landmarks.value(shape_parameters))
+        return cost if landmarks is None else cost + landmarks.value(p)
 
 
 def weigh(cost: Cost, shape_variances: Float64, variances: Float64, noise: float) -> Weights:

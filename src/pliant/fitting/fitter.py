@@ -7,20 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
+from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from pliant.appearance.features import find_feature
 from pliant.appearance.subspace import Subspace, restrict
-from pliant.appearance.view import (
-    View,
-    angle_to_frame,
-    feature_view,
-    scale_to_frame,
-    unlike,
-)
+from pliant.appearance.view import unlike
 from pliant.arrays import Float64, Floats, Image, Lean
+from pliant.devices import ON_TORCH, DeviceFailed, find_device, is_breakdown, is_out_of_memory, release_memory
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
 from pliant.fitting.guided import (
@@ -34,11 +30,8 @@ from pliant.fitting.guided import (
     term_in_views,
 )
 from pliant.fitting.hypotheses import about, begins_late, distinct
-from pliant.fitting.loop import (
-    Iterated,
-    Problem,
-    iterate,
-)
+from pliant.fitting.looking import DeviceViews, HostViews, Uploads, look
+from pliant.fitting.loop import Iterated, Problem, iterate
 from pliant.fitting.preparation import (
     COARSE,
     appearance_of,
@@ -66,9 +59,6 @@ from pliant.starts.candidates import (
 from pliant.threads import cores
 from pliant.trust.evidence import gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs
-
-_MARGIN = 0.3
-"""How far around the start the image is looked at, as a share of the object's size."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +103,7 @@ class Fitter(Lean):
             )
         sampling = self.settings.sampling
         pixels = None if sampling >= 1 else level.motion.frame.sample(sampling)
-        learned = level.descents is not None and self.settings.cascade and self.settings.device == "cpu"
+        learned = level.descents is not None and self.settings.cascade and self.settings.device != "reference"
         algorithm = COARSE if learned else self.algorithm
         unit = algorithm.cost == SSD("ridge")
         subspace = restrict(level.appearance, level.channels, pixels, unit_variances=unit)
@@ -122,7 +112,7 @@ class Fitter(Lean):
         coarsest = level is self.model.levels[0] and len(self.model.levels) > 1
         robust = self.settings.robust and not coarsest
         kernel = make_kernel(
-            self.settings.device, level, subspace, pixels, algorithm, weights, self.jobs, robust=robust
+            self.settings, level, subspace, pixels, algorithm, weights, self.jobs, robust=robust
         )
         stopping, order = self.settings.stopping, self.settings.order
         problem = Problem(kernel, level.motion, level.shape, weights, algorithm, stopping, order)
@@ -145,6 +135,37 @@ class Fitter(Lean):
         `threads` work together on every image, for the least time until they are done; many images are done
         soonest in blocks of their own, each by a thread of its own: `fit_all`.
         """
+        if self._uploads is None:
+            return self._block(images, starts, threads)
+        with self._device_lock:
+            return self._block_on_device(images, starts)
+
+    def _block_on_device(self, images: Sequence[Image], starts: Sequence[Floats]) -> list[FitResult]:
+        """The same on a device: one that has no room for all of them has some at a time."""
+        try:
+            return self._block(images, starts, 1)
+        except Exception as error:
+            if is_breakdown(error):
+                raise DeviceFailed(f"the device '{self.settings.device}' failed: {error}") from error
+            if not is_out_of_memory(error) or len(images) == 1:
+                raise
+        vars(self)["_uploads"] = Uploads(find_device(self.settings.device))
+        release_memory()
+        half = len(images) // 2
+        return self._block_on_device(images[:half], starts[:half]) + self._block_on_device(
+            images[half:], starts[half:]
+        )
+
+    @cached_property
+    def _uploads(self) -> Uploads | None:
+        device = self.settings.device
+        return Uploads(find_device(device)) if device in ON_TORCH else None
+
+    @cached_property
+    def _device_lock(self) -> Any:
+        return Lock()
+
+    def _block(self, images: Sequence[Image], starts: Sequence[Floats], threads: int) -> list[FitResult]:
         begin = time.perf_counter()
         name = str(self.algorithm)
         results: list[FitResult | None] = [None] * len(images)
@@ -275,24 +296,35 @@ class Fitter(Lean):
         states: list[State],
         ranked: bool,
     ) -> None:
-        views = self._views(level, states)
-        pixels = [view.pixels for view in views]
-        p = np.array([level.shape.project(v.to_view(s.points)) for v, s in zip(views, states, strict=True)])
-        first = first_coordinates(problem, subspace, pixels, level.shape.instance(p))
+        shared = level is self.model.levels[0] and states[0].guide is None
+        views = look(level, self.model.size, states, shared, self._uploads)
+        p = level.shape.project(views.to_view([state.points for state in states]))
+        first = first_coordinates(problem, subspace, views.images, level.shape.instance(p))
         led = [state.guide for state in states if state.guide is not None]
-        term = term_in_views(self.model, level, views, led, problem.weights.unit) if led else None
-        ended = iterate(problem, pixels, p, first, limit, every_cost=self.keep_trace, landmarks=term)
+        term = term_in_views(self.model, level, *views.geometry(), led, problem.weights.unit) if led else None
+        ended = iterate(
+            problem,
+            views.images,
+            p,
+            first,
+            limit,
+            every_cost=self.keep_trace,
+            landmarks=None if term is None else views.term(term),
+        )
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
         appearance = appearance_of(problem, subspace, ended) if finest else None
-        ranks = relative_costs(level, pixels, shapes, ended.final_costs) if ranked else ended.final_costs
-        for k, (state, view) in enumerate(zip(states, views, strict=True)):
-            state.points = view.to_image(shapes[k])
+        ranks: Sequence[float] | Float64 = ended.final_costs
+        if ranked:
+            ranks = relative_costs(level, views.images, views.placed(shapes), ended.final_costs)
+        points = views.to_image(shapes)
+        for k, state in enumerate(states):
+            state.points = points[k]
             state.status = _judged(ended.statuses[k], state.points, state.image)
             state.iterations += ended.iterations[k]
             state.cost, state.rank = ended.final_costs[k], float(ranks[k])
             if self.keep_trace:
-                state.trace.append(_trace(level, view, ended, k))
+                state.trace.append(_trace(level, views, ended, k))
             if finest and state.guide is not None:
                 state.points = landmarks_of(self.model, state.points, state.guide)
             if appearance is not None:
@@ -311,19 +343,18 @@ class Fitter(Lean):
         subspace: Subspace,
         problem: Problem,
         states: list[State],
-        views: list[View],
+        views: HostViews | DeviceViews,
         p: Float64,
         heard: Float64 | None,
     ) -> None:
         """What speaks for each fit, where it ended."""
-        pixels = [view.pixels for view in views]
-        evidence, spread = gather(problem.kernel, level, subspace, pixels, p, heard)
-        for k, (state, view) in enumerate(zip(states, views, strict=True)):
-            state.evidence, state.covariance = evidence[k], view.spread_to_image(spread[k])
+        evidence, spread = gather(problem.kernel, level, subspace, views.images, views.placed(p), heard)
+        covariances, fitted = views.spread_to_image(spread), views.to_image(level.shape.instance(p))
+        for k, state in enumerate(states):
+            state.evidence, state.covariance = evidence[k], covariances[k]
             seen = state.witness if state.guide is None else state.guide.sightings
             if seen is not None:
-                fitted = view.to_image(level.shape.instance(p[k]))
-                state.evidence = with_sightings(evidence[k], seen, fitted)
+                state.evidence = with_sightings(evidence[k], seen, fitted[k])
             if state.guide is not None:
                 state.covariance = spread_of(self.model, state.points, state.guide, state.covariance)
             if self.model.confidence is not None:
@@ -363,26 +394,6 @@ class Fitter(Lean):
             sightings=None if state.guide is None else state.guide.sightings,
         )
 
-    def _views(self, level: Level, states: list[State]) -> list[View]:
-        """What each sees; hypotheses about one start look at one view of it, as long as that is where they are."""
-        feature = find_feature(level.features)
-        margin = _MARGIN * self.model.size * level.scale
-        first = level is self.model.levels[0]
-
-        def look(image: Image, shape: Float64) -> View:
-            scale = scale_to_frame(level.shape.mean, shape)
-            angle = angle_to_frame(level.shape.mean, shape) if level.upright else 0.0
-            return feature_view(image, shape, scale, feature, margin, colour=level.colour, angle=angle)
-
-        if not first or states[0].guide is not None:
-            return [look(state.image, state.points) for state in states]
-        seen: dict[tuple[int, int], View] = {}
-        for state in states:
-            key = id(state.image), id(state.start)
-            if key not in seen:
-                seen[key] = look(state.image, state.start)
-        return [seen[id(state.image), id(state.start)] for state in states]
-
 
 def make_fitter(
     model: Model,
@@ -406,8 +417,8 @@ def make_fitter(
     return fitter
 
 
-def _trace(level: Level, view: View, ended: Iterated, k: int) -> LevelTrace:
-    points = np.array([view.to_image(shape) for shape in ended.shapes[k]])
+def _trace(level: Level, views: HostViews | DeviceViews, ended: Iterated, k: int) -> LevelTrace:
+    points = views.trace_to_image(k, np.array(ended.shapes[k]))
     return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
 
 

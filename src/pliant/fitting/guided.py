@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.appearance.view import View, unlike
+from pliant.appearance.view import unlike
 from pliant.arrays import Concise, Float64, Floats, Image
 from pliant.experts.posterior import about_the_shape, posterior_covariance, posterior_points, shape_noise
 from pliant.experts.sightings import Expert, Sightings, together
@@ -120,12 +120,22 @@ def model_noise(model: Model, level: Level) -> Float64:
 
 
 def term_in_views(
-    model: Model, level: Level, views: Sequence[View], heard: Sequence[Guide], unit: float
+    model: Model,
+    level: Level,
+    origins: Float64,
+    scales: Float64,
+    angles: Float64,
+    heard: Sequence[Guide],
+    unit: float,
 ) -> LandmarkTerm:
-    """What the expert adds to the cost of fits at a level, each in its view; `unit` is that of the cost."""
-    scales = np.array([view.scale * np.exp(-1j * view.angle) for view in views])
-    origins = np.array([complex(*view.origin) for view in views])
-    seen = together([guide.heeded for guide in heard]).moved(Similarity(scales, -scales * origins))
+    """What the expert adds to the cost of fits at a level; `unit` is that of the cost.
+
+    Each is in its view, with these origins `(B, 2)`, scales `(B,)` and angles `(B,)`.
+    """
+    factors = scales * np.exp(-1j * angles)
+    seen = together([guide.heeded for guide in heard]).moved(
+        Similarity(factors, -factors * (origins[:, 0] + 1j * origins[:, 1]))
+    )
     said = about_the_shape(seen, model_noise(model, level))
     return landmark_term(level.shape, said, model.expert_weight * unit)
 

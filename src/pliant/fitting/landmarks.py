@@ -29,11 +29,11 @@ class LandmarkTerm(Concise):
     def value(self, parameters: Float64) -> Float64:
         """The term `(B,)` at parameters `(B, n)`."""
         pulled = self.gradient(parameters) - self.linear
-        return np.asarray(np.sum(parameters * pulled, axis=-1) / 2 + self.constant)
+        return (parameters * pulled).sum(axis=-1) / 2 + self.constant
 
     def gradient(self, parameters: Float64) -> Float64:
         """Its derivative `(B, n)` by the parameters `(B, n)`, there."""
-        return np.asarray((self.hessian @ parameters[:, :, None])[:, :, 0] - self.linear)
+        return (self.hessian @ parameters[:, :, None])[:, :, 0] - self.linear
 
     def of(self, rows: Sequence[int]) -> LandmarkTerm:
         """The term of some of the items."""

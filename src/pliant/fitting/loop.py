@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from pliant.arrays import Float32, Float64, Floats
+from pliant.arrays import Float64
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import update
 from pliant.fitting.cost import Weights
@@ -19,9 +20,17 @@ from pliant.fitting.status import Status
 from pliant.kernels.system import Kernel, Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
+from pliant.namespace import Array, beside, full, is_tensor, namespace, on_host
 from pliant.settings import Stopping
 from pliant.shape import ShapeModel
 from pliant.trust.mismatch import unexplained_energy
+
+_STATUSES = tuple(Status)
+_RUNNING = -1
+"""What arrays have in place of the number of a status while an item is on its way."""
+
+_ROUNDS_BETWEEN_LOOKS = 4
+"""Rounds after which a device is asked which items have ended: it stands still while it answers."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +46,24 @@ class Problem:
     order: Order = "exact"
 
 
+class _Round(NamedTuple):
+    """The rows of a round `(r,)`, which of them were looked at `(r,)`, and their p `(r, n)` and costs `(r,)`."""
+
+    rows: Any
+    seen: Array
+    p: Array
+    costs: Array
+
+
 @dataclass(frozen=True)
 class Iterated:
-    """Where a batch ended: parameters, status, iterations `(B,)`, and the trace of every item.
+    """Where a batch ended: parameters, status, iterations and cost of each item.
 
     `explained (B, m)` is A'(i - abar) there: the appearance that the image itself speaks for. `unexplained (B,)`
-    is the energy of the rest of i - abar. `costs` and `shapes` have one entry more than there were iterations: the
-    start, and each update.
+    is the energy of the rest of i - abar. `rounds` are there if every cost was asked for.
     """
 
+    shape: ShapeModel
     shape_parameters: Float64
     coordinates: Float64
     explained: Float64
@@ -53,45 +71,122 @@ class Iterated:
     statuses: list[Status]
     iterations: list[int]
     final_costs: list[float]
-    costs: list[list[float]]
-    shapes: list[list[Float64]]
+    rounds: Sequence[_Round] = ()
 
+    @cached_property
+    def costs(self) -> list[list[float]]:
+        """Costs of every item: at the start, and after each update."""
+        out: list[list[float]] = [[] for _ in self.statuses]
+        for rows, seen, _, costs in self._known_rounds:
+            for row, cost in zip(rows[seen], costs[seen], strict=True):
+                out[row].append(float(cost))
+        return out
 
-class _Visit(NamedTuple):
-    """An estimate that was looked at: p and c; its cost, A'r and r'r are not numbers if they were not computed."""
+    @cached_property
+    def shapes(self) -> list[list[Float64]]:
+        """Shapes `(v, 2)` of every item: at the start, and after each update."""
+        out: list[list[Float64]] = [[] for _ in self.statuses]
+        for rows, seen, p, _ in self._known_rounds:
+            for row, shape in zip(rows[seen], self.shape.instance(p[seen]), strict=True):
+                out[row].append(shape)
+        return out
 
-    cost: float
-    p: Float64
-    c: Float64
-    residual: Float64
-    squares: float
+    @cached_property
+    def _known_rounds(self) -> list[_Round]:
+        return [_Round(*map(on_host, one)) for one in self.rounds]
 
 
 @dataclass
-class _Item:
-    """The state of one image while the loop runs."""
+class _Visit:
+    """Estimates that were looked at, p and c; costs, A'r and r'r are not numbers if they were not computed."""
 
-    p: Float64
-    c: Float64
-    status: Status | None = None
-    iterations: int = 0
-    past: list[_Visit] = field(default_factory=list)
-    best: int = 0
+    p: Array
+    c: Array
+    cost: Array
+    residual: Array
+    squares: Array
 
-    def final(self) -> _Visit | None:
-        """Where this item ends."""
-        if not self.past:
-            return None
-        return self.past[self.best if self.status is Status.RISING else -1]
+    def put(self, rows: Any, where: Array, other: _Visit) -> None:
+        """Take over the rows of another that `where` names."""
+        for name, values in vars(other).items():
+            mine = getattr(self, name)
+            mine[rows] = _chosen(where, values, mine[rows])
+
+    def copied(self) -> _Visit:
+        return _Visit(*(values + 0 for values in vars(self).values()))
+
+
+class _Run:
+    """The state of all items while the loop runs."""
+
+    def __init__(self, p: Array, c: Array, patience: int | None) -> None:
+        self.p, self.c = p + 0.0, c + 0.0
+        unknown = full((len(p),), np.nan, p)
+        self.last = _Visit(self.p + 0.0, self.c + 0.0, unknown, full(c.shape, np.nan, p), unknown + 0.0)
+        self.best = None if patience is None else self.last.copied()
+        self.iterations, self.best_round = _zeros(p), _zeros(p)
+        self.status = _zeros(p) + _RUNNING
+        self.visited = self.status == 0
+        self.patience = patience
+
+    def going(self) -> Array:
+        """The rows of items that have not ended."""
+        going = self.status == _RUNNING
+        return going.nonzero()[:, 0] if is_tensor(going) else np.flatnonzero(going)
+
+    def visit(self, rows: Array, number: int, here: _Visit, known: bool) -> Array:
+        """Look at the estimates of some rows in round `number`; which of them were on their way, and not lost."""
+        xp, status = namespace(here.p), self.status[rows]
+        live = status == _RUNNING
+        seen = live & xp.isfinite(here.cost) if known else live
+        status = xp.where(live & ~seen, _number(Status.DIVERGED), status)
+        self.last.put(rows, seen, here)
+        self.visited[rows] |= seen
+        self.iterations[rows] = xp.where(seen, number, self.iterations[rows])
+        if self.best is not None and self.patience is not None:
+            better = seen & ((here.cost < self.best.cost[rows]) | (number == 0))
+            self.best.put(rows, better, here)
+            self.best_round[rows] = xp.where(better, number, self.best_round[rows])
+            rising = seen & (number - self.best_round[rows] >= self.patience)
+            status = xp.where(rising, _number(Status.RISING), status)
+        self.status[rows] = status
+        return seen
+
+    def move(self, rows: Array, problem: Problem, shapes: Array, limits: Array, u: Array, dc: Array) -> None:
+        """Take the step u `(r, k)`, dc `(r, m)` from shapes `(r, v, 2)`, or end an item there, and say why."""
+        xp, shape, stopping = namespace(u), problem.shape, problem.stopping
+        p, status = self.p[rows], self.status[rows]
+        updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
+        if stopping.clamp:
+            updated = shape.clamped(updated, stopping.ellipsoid)
+        moved_shapes = shape.instance(updated)
+        moved = xp.amax(xp.abs(moved_shapes - shapes), axis=(-2, -1))
+        finite = xp.isfinite(updated).all(axis=1) & xp.isfinite(dc).all(axis=1)
+        beyond = ((moved_shapes < 0) | (moved_shapes > limits)).any(axis=-1)
+        outside = beyond.sum(axis=-1) > 0.5 * beyond.shape[-1]
+        live = status == _RUNNING
+        # The first reason counts, so the last one is written first.
+        for reason, holds in (
+            (Status.CONVERGED, moved < stopping.tolerance),
+            (Status.OUTSIDE, outside),
+            (Status.DIVERGED, ~finite),
+        ):
+            status = xp.where(live & holds, _number(reason), status)
+        goes = status == _RUNNING
+        self.p[rows] = _chosen(goes, updated, p)
+        if dc.shape[1]:
+            c = self.c[rows]
+            self.c[rows] = _chosen(goes, c + dc, c)
+        self.status[rows] = status
 
 
 # A fit that is lost may overflow on its way out: its status says so, and no warning needs to.
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")
 def iterate(
     problem: Problem,
-    images: Sequence[Float32],
-    shape_parameters: Floats,
-    coordinates: Floats,
+    images: Any,
+    shape_parameters: Array,
+    coordinates: Array,
     iterations: int,
     *,
     every_cost: bool = True,
@@ -99,128 +194,123 @@ def iterate(
 ) -> Iterated:
     """Run up to `iterations` on images `(h, w, c)` from parameters `(B, n)` and coordinates `(B, m)`.
 
+    Images are a list of arrays or, on a device, `appearance.device_views.Views`; parameters are tensors there.
     Without `every_cost`, an algorithm that needs no cost on its way has one at its end alone. `landmarks` is what
     experts add to the cost of each item.
     """
     shape, patience = problem.shape, problem.stopping.patience
-    items = [_Item(np.array(p), np.array(c)) for p, c in zip(shape_parameters, coordinates, strict=True)]
+    run = _Run(shape_parameters, coordinates, patience)
     needs = replace(needs_of(problem.algorithm, problem.weights), cost=every_cost or patience is not None)
-    limits = np.array([[(image.shape[1] - 1, image.shape[0] - 1)] for image in images])
-    for round_number in range(iterations + 1):
-        running = [k for k, item in enumerate(items) if item.status is None]
-        if not running:
-            break
-        last = round_number == iterations
-        p = np.array([items[k].p for k in running])
-        c = np.array([items[k].c for k in running])
+    limits = _limits(images, run.p)
+    between = _ROUNDS_BETWEEN_LOOKS if is_tensor(run.p) else 1
+    rounds: list[_Round] = []
+    for number in range(iterations + 1):
+        last = number == iterations
+        if number % between == 0:
+            rows = run.going()
+            if not len(rows):
+                break
+            batch, bounds = _some(images, rows), limits[rows]
+            term = None if landmarks is None else landmarks.of(rows)
+        p, c = run.p[rows], run.c[rows]
         shapes = shape.instance(p)
-        batch = [images[k] for k in running]
         system = problem.kernel.system(
-            batch, shapes, c, needs.cost_alone() if last else replace(needs, stage=round_number)
+            batch, shapes, c, needs.cost_alone() if last else replace(needs, stage=number)
         )
-        term = None if landmarks is None else landmarks.of(running)
-        costs = problem.weights.value(system, p, c, term)
-        lost = ~np.isfinite(costs) & (system.residual_residual is not None)
-        Ar, rr = _residuals(system, c)
-        for row, k in enumerate(running):
-            item = items[k]
-            if lost[row]:
-                item.status = Status.DIVERGED
-                continue
-            item.past.append(_Visit(float(costs[row]), item.p, item.c, Ar[row], float(rr[row])))
-            item.iterations = round_number
-            if costs[row] < item.past[item.best].cost:
-                item.best = round_number
-            if patience is not None and round_number - item.best >= patience:
-                item.status = Status.RISING
+        here = _looked_at(problem, system, p, c, term)
+        seen = run.visit(rows, number, here, known=system.residual_residual is not None)
+        if every_cost:
+            rounds.append(_Round(rows, seen, p, here.cost))
         if last:
             break
         jacobian = _update_jacobian(problem, p, term)
         dc, u = increments(problem.algorithm, problem.weights, system, p, c, jacobian, term)
-        _move([items[k] for k in running], problem, shapes, limits[running], u, dc)
-    _complete(problem, needs.cost_alone(), images, items, landmarks)
-    return _collected(problem, items)
+        run.move(rows, problem, shapes, bounds, u, dc)
+    _complete(problem, needs.cost_alone(), images, run, landmarks)
+    return _collected(problem, run, rounds)
 
 
-def _move(
-    items: list[_Item], problem: Problem, shapes: Float64, limits: Float64, u: Float64, dc: Float64
-) -> None:
-    """Take the step u `(B, k)`, dc `(B, m)` from shapes `(B, v, 2)`, or end an item where it is, and say why."""
-    shape, stopping = problem.shape, problem.stopping
-    p = np.array([item.p for item in items])
-    updated = update(problem.algorithm.composition, problem.motion, shape, p, u, problem.order)
-    if stopping.clamp:
-        updated = shape.clamped(updated, stopping.ellipsoid)
-    moved_shapes = shape.instance(updated)
-    moved = np.max(np.abs(moved_shapes - shapes), axis=(-2, -1))
-    finite = np.isfinite(np.concatenate([updated, dc], axis=1)).all(axis=1)
-    outside = np.any((moved_shapes < 0) | (moved_shapes > limits), axis=-1).mean(axis=-1) > 0.5
-    for row, item in enumerate(items):
-        if item.status is not None:
-            continue
-        if not finite[row]:
-            item.status = Status.DIVERGED
-        elif outside[row]:
-            item.status = Status.OUTSIDE
-        elif moved[row] < stopping.tolerance:
-            item.status = Status.CONVERGED
-        else:
-            item.p = updated[row]
-            item.c = item.c + dc[row] if dc.shape[1] else item.c
-
-
-def _complete(
-    problem: Problem,
-    needs: Needs,
-    images: Sequence[Float32],
-    items: list[_Item],
-    landmarks: LandmarkTerm | None,
-) -> None:
-    """Find the cost of those that ended where it had not been computed."""
-    missing = [k for k, item in enumerate(items) if item.past and np.isnan(item.past[-1].cost)]
-    if not missing:
-        return
-    p = np.array([items[k].past[-1].p for k in missing])
-    c = np.array([items[k].past[-1].c for k in missing])
-    system = problem.kernel.system([images[k] for k in missing], problem.shape.instance(p), c, needs)
-    term = None if landmarks is None else landmarks.of(missing)
-    costs, (Ar, rr) = problem.weights.value(system, p, c, term), _residuals(system, c)
-    for row, k in enumerate(missing):
-        items[k].past[-1] = _Visit(float(costs[row]), p[row], c[row], Ar[row], float(rr[row]))
-
-
-def _residuals(system: System, c: Float64) -> tuple[Float64, Float64]:
-    """A'r `(B, m)` and r'r `(B,)`; not numbers if they were not computed."""
+def _looked_at(
+    problem: Problem, system: System, p: Array, c: Array, landmarks: LandmarkTerm | None
+) -> _Visit:
+    """What is known of estimates `(r, n)` and `(r, m)` from their System."""
     Ar, rr = system.basis_residual, system.residual_residual
-    return np.full(c.shape, np.nan) if Ar is None else Ar, np.full(len(c), np.nan) if rr is None else rr
+    return _Visit(
+        p,
+        c,
+        problem.weights.value(system, p, c, landmarks),
+        full(c.shape, np.nan, p) if Ar is None else Ar,
+        full((len(p),), np.nan, p) if rr is None else rr,
+    )
 
 
-def _update_jacobian(problem: Problem, p: Float64, landmarks: LandmarkTerm | None) -> Float64 | None:
+def _complete(problem: Problem, needs: Needs, images: Any, run: _Run, landmarks: LandmarkTerm | None) -> None:
+    """Find the cost of those that ended where it had not been computed."""
+    missing = np.flatnonzero(on_host(run.visited & namespace(run.p).isnan(run.last.cost)))
+    if not len(missing):
+        return
+    rows = beside(missing, run.p)
+    p, c = run.last.p[rows], run.last.c[rows]
+    system = problem.kernel.system(_some(images, rows), problem.shape.instance(p), c, needs)
+    term = None if landmarks is None else landmarks.of(rows)
+    run.last.put(rows, run.visited[rows], _looked_at(problem, system, p, c, term))
+
+
+def _update_jacobian(problem: Problem, p: Array, landmarks: LandmarkTerm | None) -> Array | None:
     """The derivative `(B, n, n)` of the update by its increment, if it is not one and a term in p asks for it."""
     if problem.order != "exact" or (landmarks is None and not np.any(problem.weights.shape_precision)):
         return None
     return update_jacobian(problem.motion, problem.shape, p)
 
 
-def _collected(problem: Problem, items: list[_Item]) -> Iterated:
-    ends, finals = [], []
-    for item in items:
-        end = item.final() or _Visit(np.nan, item.p, item.c, np.full_like(item.c, np.nan), np.nan)
-        status = item.status or Status.ITERATIONS
-        if status.ok and problem.shape.mahalanobis(end.p) > problem.stopping.ellipsoid:
-            status = Status.IMPLAUSIBLE
-        ends.append(end)
-        finals.append(status)
-    coordinates = np.array([end.c for end in ends])
-    residuals = np.array([end.residual for end in ends])
+def _collected(problem: Problem, run: _Run, rounds: list[_Round]) -> Iterated:
+    end = run.last
+    if run.best is not None:
+        every = namespace(run.status).arange(len(run.status))
+        end.put(beside(every, run.p), run.status == _number(Status.RISING), run.best)
+    # An item that was lost where it began has no last visit; it stays there.
+    codes = on_host(run.status).tolist()
+    statuses = [Status.ITERATIONS if code == _RUNNING else _STATUSES[code] for code in codes]
+    far = on_host(problem.shape.mahalanobis(end.p)) > problem.stopping.ellipsoid
+    statuses = [
+        Status.IMPLAUSIBLE if status.ok and too_far else status
+        for status, too_far in zip(statuses, far, strict=True)
+    ]
+    residuals, coordinates = on_host(end.residual), on_host(end.c)
     return Iterated(
-        shape_parameters=np.array([end.p for end in ends]),
+        shape=problem.shape,
+        shape_parameters=on_host(end.p),
         coordinates=coordinates,
         explained=residuals + coordinates,
-        unexplained=unexplained_energy(np.array([end.squares for end in ends]), residuals),
-        statuses=finals,
-        final_costs=[end.cost for end in ends],
-        iterations=[item.iterations for item in items],
-        costs=[[visit.cost for visit in item.past] for item in items],
-        shapes=[[problem.shape.instance(visit.p) for visit in item.past] for item in items],
+        unexplained=unexplained_energy(on_host(end.squares), residuals),
+        statuses=statuses,
+        final_costs=on_host(end.cost).tolist(),
+        iterations=on_host(run.iterations).tolist(),
+        rounds=rounds,
     )
+
+
+def _some(images: Any, rows: Array) -> Any:
+    """The images of some rows: of a list, or of views that lie on a device together."""
+    return [images[k] for k in rows] if isinstance(images, Sequence) else images.of(rows)
+
+
+def _limits(images: Any, p: Array) -> Array:
+    """The largest coordinates `(B, 1, 2)` within each image, x and then y."""
+    if isinstance(images, Sequence):
+        return np.array([[(image.shape[1] - 1, image.shape[0] - 1)] for image in images])
+    return (images.sizes[:, None, :] - 1).flip(-1)
+
+
+def _number(status: Status) -> int:
+    return _STATUSES.index(status)
+
+
+def _zeros(p: Array) -> Array:
+    """Zeros `(B,)`, as integers beside p `(B, n)`."""
+    return namespace(p).zeros_like(p[:, 0], dtype=namespace(p).int64)
+
+
+def _chosen(where: Array, values: Array, others: Array) -> Array:
+    """Values `(r, ...)` of the rows that `where (r,)` names, and others elsewhere."""
+    return namespace(values).where(where.reshape(-1, *(1,) * (len(values.shape) - 1)), values, others)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pliant.appearance.subspace import Subspace
-from pliant.arrays import Float32, Float64, Int32
+from pliant.arrays import Float64, Int32
+from pliant.devices import ON_TORCH, find_device
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD, Weights, weigh
 from pliant.fitting.loop import Iterated, Problem
 from pliant.fitting.method import CascadedRegression
 from pliant.fitting.quadratic import needs_of
-from pliant.kernels.system import Kernel
+from pliant.kernels.system import Kernel, Needs
 from pliant.level import Level
 from pliant.motion import PiecewiseAffine, Sparse
+from pliant.namespace import Array, beside, full
+from pliant.settings import Fitting
 
 if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
@@ -28,7 +31,7 @@ COARSE = Algorithm.parse("po:map-inv-cr")
 
 
 def make_kernel(
-    device: str,
+    settings: Fitting,
     level: Level,
     subspace: Subspace,
     pixels: Int32 | None,
@@ -38,9 +41,15 @@ def make_kernel(
     *,
     robust: bool = False,
 ) -> Kernel:
-    """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64; either may be `robust`."""
+    """What touches the pixels, on the device that settings name; any kernel may be `robust`.
+
+    `cpu` is compiled, `cuda` and `torch` are PyTorch's, and `reference` is NumPy in float64.
+    """
     from pliant.kernels.reference import ReferenceKernel
 
+    device = settings.device
+    if device in ON_TORCH:
+        return _kernel_on_torch(settings, level, subspace, pixels, algorithm, weights, robust)
     if device == "reference":
         return ReferenceKernel(level, subspace, pixels, robust=robust)
     if not isinstance(level.motion, Sparse):
@@ -56,6 +65,26 @@ def make_kernel(
     return suited(kernel, algorithm, weights)
 
 
+def _kernel_on_torch(
+    settings: Fitting,
+    level: Level,
+    subspace: Subspace,
+    pixels: Int32 | None,
+    algorithm: Algorithm,
+    weights: Weights,
+    robust: bool,
+) -> Kernel:
+    from pliant.kernels.torch import torch_kernel, torch_projected
+
+    needs, where = needs_of(algorithm, weights), find_device(settings.device)
+    kernel = torch_kernel(level, subspace, pixels, needs, where, settings.precision, robust=robust)
+    learned = isinstance(algorithm.method, CascadedRegression) and level.descents is not None
+    if not learned and not _is_fixed(needs, weights):
+        return kernel
+    descents = level.descents if learned else None
+    return torch_projected(kernel, weights.residual, weights.appearance, descents, pixels)
+
+
 def check_learned(algorithm: Algorithm, levels: Sequence[Level], device: str) -> None:
     """A sentence, if an algorithm wants what no level has learned, or what a device cannot do."""
     if not isinstance(algorithm.method, CascadedRegression):
@@ -67,7 +96,8 @@ def check_learned(algorithm: Algorithm, levels: Sequence[Level], device: str) ->
         )
     if device == "reference" or not isinstance(levels[0].motion, PiecewiseAffine):
         raise ValueError(
-            f"'{algorithm}' only works with piecewise affine models on the device cpu: use another algorithm."
+            f"'{algorithm}' only works with piecewise affine models, and not on the device reference: use another "
+            "algorithm."
         )
 
 
@@ -75,11 +105,15 @@ def suited(kernel: CpuKernel, algorithm: Algorithm, weights: Weights) -> Kernel:
     """The kernel itself, or the one for algorithms that look at slopes of the mean, and nothing that changes."""
     from pliant.kernels.projected import projected_kernel
 
-    needs = needs_of(algorithm, weights)
-    changing = needs.image or needs.appearance or needs.curvature is not None
-    if changing or weights.residual == 0:
+    if not _is_fixed(needs_of(algorithm, weights), weights):
         return kernel
     return projected_kernel(kernel, weights.residual, weights.appearance)
+
+
+def _is_fixed(needs: Needs, weights: Weights) -> bool:
+    """Whether an algorithm looks at slopes of the mean alone, which do not change."""
+    changing = needs.image or needs.appearance or needs.curvature is not None
+    return not changing and weights.residual != 0
 
 
 def weights_of(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weights:
@@ -90,15 +124,14 @@ def weights_of(algorithm: Algorithm, level: Level, subspace: Subspace) -> Weight
     return weights
 
 
-def first_coordinates(
-    problem: Problem, subspace: Subspace, pixels: list[Float32], shapes: Float64
-) -> Float64:
+def first_coordinates(problem: Problem, subspace: Subspace, images: Any, shapes: Array) -> Array:
     """The best appearance for the start, if it is an unknown; nothing for project-out."""
     weights = problem.weights
     if not weights.solves_appearance:
-        return np.zeros((len(pixels), len(subspace.variances)))
-    best = problem.kernel.appearance(pixels, shapes)
-    return np.asarray(best * weights.residual / (weights.residual + weights.appearance_precision))
+        return full((len(shapes), len(subspace.variances)), 0.0, shapes)
+    best = problem.kernel.appearance(images, shapes)
+    precision = beside(weights.appearance_precision, best)
+    return best * weights.residual / (weights.residual + precision)
 
 
 def appearance_of(problem: Problem, subspace: Subspace, ended: Iterated) -> Float64:

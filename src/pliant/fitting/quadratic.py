@@ -23,6 +23,7 @@ from pliant.fitting.cost import Weights
 from pliant.fitting.landmarks import LandmarkTerm
 from pliant.fitting.method import Newton
 from pliant.kernels.system import Needs, System
+from pliant.namespace import beside, blocks_of, identity, namespace
 
 _SQUARES = {(0, 0): "image_image", (1, 1): "model_model", (0, 1): "image_model", (1, 0): "model_image"}
 """Fields of a System by the sides that their rows and columns belong to: 0 is the image, and 1 the model."""
@@ -95,12 +96,12 @@ def quadratic(
     if newton is not None:
         Huu = Huu + newton.share * _curvature(system, T, newton)  # eq. 70, 88, 91, 99
     if np.any(weights.shape_precision) or landmarks is not None:
-        batch, n = shape_parameters.shape
-        moved = np.broadcast_to(np.eye(n), (batch, n, n)) if update_jacobian is None else update_jacobian
+        n = shape_parameters.shape[1]
+        moved = identity(n, shape_parameters).reshape(1, n, n) if update_jacobian is None else update_jacobian
         N = _beside((s - t) * moved for s, t in T.T)
-        turned = np.swapaxes(N, -1, -2)
+        turned = N.mT
         if np.any(weights.shape_precision):
-            weighted = turned * weights.shape_precision
+            weighted = turned * beside(weights.shape_precision, N)
             gu = gu + (weighted @ shape_parameters[:, :, None])[:, :, 0]
             Huu = Huu + weighted @ N
         if landmarks is not None:
@@ -113,16 +114,16 @@ def quadratic(
             JAr = system.needed("basis_curvature")
             Hcu = Hcu - newton.share * w0 * _beside(t * JAr for t in T[1])  # eq. 127, 131
         # eq. 47, 51, 73, 76
-        gc = -w0 * system.needed("basis_residual") + weights.appearance_precision * appearance_parameters
+        precision = beside(weights.appearance_precision, gu)
+        gc = -w0 * system.needed("basis_residual") + precision * appearance_parameters
         # eq. 74, 77, 126, 129
-        return Quadratic(gc, gu, w0 + weights.appearance_precision, Hcu, Huu, T.shape[1])
+        return Quadratic(gc, gu, w0 + precision, Hcu, Huu, T.shape[1])
     if not projected:
         AK = _along(system, V, "basis_image", "basis_model")
-        weighted = np.swapaxes(AK, -1, -2) * weights.appearance
+        weighted = AK.mT * beside(weights.appearance, AK)
         gu = gu - (weighted @ system.needed("basis_residual")[:, :, None])[:, :, 0]  # eq. 59, 60
         Huu = Huu - weighted @ AK  # eq. 59, 60
-    batch, k = gu.shape
-    return Quadratic(np.zeros((batch, 0)), gu, np.zeros(0), np.zeros((batch, 0, k)), Huu, blocks=T.shape[1])
+    return Quadratic(gu[:, :0], gu, gu.reshape(-1)[:0], Huu[:, :0], Huu, blocks=T.shape[1])
 
 
 def _curvature(system: System, T: Float64, newton: Newton) -> Float64:
@@ -149,7 +150,7 @@ def _between(system: System, L: Float64, R: Float64, X: Mapping[tuple[int, int],
         [_sum(system, [(one[i] * other[j], name) for (i, j), name in X.items()]) for other in R.T]
         for one in L.T
     ]
-    return rows[0][0] if len(rows) == 1 else np.block(rows)
+    return rows[0][0] if len(rows) == 1 else blocks_of(rows)
 
 
 def _sum(system: System, terms: Sequence[tuple[float, str]]) -> Float64:
@@ -160,10 +161,10 @@ def _sum(system: System, terms: Sequence[tuple[float, str]]) -> Float64:
             values = system.needed(name)
             term = values if weight == 1 else weight * values
             total = term if total is None else total + term
-    return np.zeros_like(system.needed(terms[0][1])) if total is None else total
+    return 0 * system.needed(terms[0][1]) if total is None else total
 
 
 def _beside(blocks: Iterable[Float64]) -> Float64:
     """Blocks of columns, one for each set of unknowns."""
     every = list(blocks)
-    return every[0] if len(every) == 1 else np.concatenate(every, axis=-1)
+    return every[0] if len(every) == 1 else namespace(every[0]).concatenate(every, axis=-1)

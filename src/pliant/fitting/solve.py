@@ -14,6 +14,7 @@ from pliant.fitting.landmarks import LandmarkTerm
 from pliant.fitting.method import Alternated, CascadedRegression, Dense, Method, Newton, Schur, Wiberg
 from pliant.fitting.quadratic import Quadratic, quadratic
 from pliant.kernels.system import System
+from pliant.namespace import blocks_of, eigh, full, identity, namespace
 
 _SINGULAR = 1e-9
 """Eigenvalues below this share of the largest are taken for zero."""
@@ -75,7 +76,7 @@ def _schur(model: Quadratic) -> tuple[Float64, Float64]:
 
 def _without_appearance(model: Quadratic) -> tuple[Float64, Float64]:
     """The Hessian `(B, k, k)` and gradient `(B, k)` of u once dc is the best for it (equations 84 and 85)."""
-    scaled = np.swapaxes(model.Hcu, -1, -2) / model.Hcc
+    scaled = model.Hcu.mT / model.Hcc
     # eq. 48, 52, 84, 85, 115
     return model.Huu - scaled @ model.Hcu, model.gu - (scaled @ model.gc[:, :, None])[:, :, 0]
 
@@ -85,26 +86,26 @@ def _printed(model: Quadratic) -> Float64:
     reduced, right = _without_appearance(model)
     n = right.shape[-1] // 2
     values, vectors = _eigh(reduced[:, :n, :n])
-    inverse = (vectors * _reciprocals(values, _SINGULAR)[:, None, :]) @ np.swapaxes(vectors, -1, -2)
+    inverse = (vectors * _reciprocals(values, _SINGULAR)[:, None, :]) @ vectors.mT
     dp = -(inverse @ right[:, :n, None])[:, :, 0]  # eq. 119, 124
     corner = reduced[:, n:, :n]
-    complement = reduced[:, n:, n:] - corner @ inverse @ np.swapaxes(corner, -1, -2)  # eq. 56, 122
+    complement = reduced[:, n:, n:] - corner @ inverse @ corner.mT  # eq. 56, 122
     dq = -least_norm(complement, right[:, n:] + (corner @ dp[:, :, None])[:, :, 0])  # eq. 55, 123, 124
-    return np.concatenate([dp, dq], axis=-1)
+    return namespace(dp).concatenate([dp, dq], axis=-1)
 
 
 def _given(model: Quadratic, u: Float64) -> Float64:
     """The best dc for a given u."""
     # eq. 49, 53, 57, 80, 82, 83
-    return np.asarray(-(model.gc + (model.Hcu @ u[:, :, None])[:, :, 0]) / model.Hcc)
+    return -(model.gc + (model.Hcu @ u[:, :, None])[:, :, 0]) / model.Hcc
 
 
 def _dense(model: Quadratic) -> tuple[Float64, Float64]:
     """Equations 46 and 79."""
-    m = len(model.Hcc)
-    diagonal = np.broadcast_to(np.diag(model.Hcc), (len(model.gu), m, m))
-    hessian = _two_by_two(diagonal, model.Hcu, model.Huu)
-    step = -least_norm(hessian, np.concatenate([model.gc, model.gu], axis=-1))  # eq. 46, 79
+    m, xp = len(model.Hcc), namespace(model.gu)
+    diagonal = xp.broadcast_to(xp.diag(model.Hcc), (len(model.gu), m, m))
+    hessian = blocks_of([[diagonal, model.Hcu], [model.Hcu.mT, model.Huu]])
+    step = -least_norm(hessian, xp.concatenate([model.gc, model.gu], axis=-1))  # eq. 46, 79
     return step[:, :m], step[:, m:]
 
 
@@ -115,18 +116,18 @@ def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Fl
     parts = [slice(start, start + size) for start in range(0, k, size)]
     if not len(model.Hcc):
         parts.reverse()
-    u = np.zeros_like(model.gu)
-    dc = np.zeros_like(model.gc)
+    xp = namespace(model.gu)
+    u, dc = xp.zeros_like(model.gu), xp.zeros_like(model.gc)
     solver: Callable[[Float64, Float64], Float64] = (
         least_norm_of_two if size > k // model.blocks else least_norm
     )
     for _ in range(sweeps):
         dc = _given(model, u)  # eq. 62, 65, 67, 92, 94, 96
         for part in parts:
-            others = np.einsum("bkl,bl->bk", model.Huu[:, part], u)
-            others -= np.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
+            others = xp.einsum("bkl,bl->bk", model.Huu[:, part], u)
+            others -= xp.einsum("bkl,bl->bk", model.Huu[:, part, part], u[:, part])
             # eq. 61, 64
-            right = model.gu[:, part] + others + np.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
+            right = model.gu[:, part] + others + xp.einsum("bmk,bm->bk", model.Hcu[:, :, part], dc)
             u[:, part] = -solver(model.Huu[:, part, part], right)  # eq. 62, 65, 67, 69, 92, 94, 96, 98
     return dc, u
 
@@ -137,16 +138,17 @@ def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
     The coupling of appearance and shape is left as Gauss-Newton has it: with JA'r in it, the gradient that
     is left when c is eliminated would be another one, and the length of the step without a bound.
     """
-    coupling = np.swapaxes(gauss_newton.Hcu, -1, -2) @ (gauss_newton.Hcu / gauss_newton.Hcc[:, None])
+    xp = namespace(model.gu)
+    coupling = gauss_newton.Hcu.mT @ (gauss_newton.Hcu / gauss_newton.Hcc[:, None])
     values, vectors = _eigh(gauss_newton.Huu - coupling)
-    floor = _SINGULAR * np.max(values, axis=-1, keepdims=True)
-    root = np.sqrt(np.maximum(values, floor + 1e-300))
+    floor = _SINGULAR * xp.amax(values, axis=-1, keepdims=True)
+    root = xp.sqrt(xp.maximum(values, floor + 1e-300))
     whiten = vectors / root[:, None, :]
-    relative = np.swapaxes(whiten, -1, -2) @ (model.Huu - coupling) @ whiten
+    relative = whiten.mT @ (model.Huu - coupling) @ whiten
     ratios, directions = _eigh(relative)
-    lift = (directions * np.maximum(0.5 - ratios, 0)[:, None, :]) @ np.swapaxes(directions, -1, -2)
+    lift = (directions * xp.clip(0.5 - ratios, 0, None)[:, None, :]) @ directions.mT
     back = vectors * root[:, None, :]
-    return replace(gauss_newton, Huu=model.Huu + back @ lift @ np.swapaxes(back, -1, -2))
+    return replace(gauss_newton, Huu=model.Huu + back @ lift @ back.mT)
 
 
 def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> Float64:
@@ -156,13 +158,15 @@ def least_norm(matrix: Float64, right: Float64, singular: float = _SINGULAR) -> 
     """
     values, vectors = _eigh(matrix)
     along = (right[:, None, :] @ vectors)[:, 0] * _reciprocals(values, singular)
-    return np.asarray((vectors @ along[:, :, None])[:, :, 0])
+    return (vectors @ along[:, :, None])[:, :, 0]
 
 
 def _reciprocals(values: Float64, singular: float) -> Float64:
     """One over each eigenvalue `(B, k)`, and zero for those below a share of the largest."""
-    cut = singular * np.max(np.abs(values), axis=-1, keepdims=True)
-    return np.divide(1.0, values, out=np.zeros_like(values), where=~(np.abs(values) <= cut))
+    xp = namespace(values)
+    sizes = xp.abs(values)
+    small = sizes <= singular * xp.amax(sizes, axis=-1, keepdims=True)
+    return xp.where(small, 0.0, 1.0 / xp.where(small, 1.0, values))
 
 
 def least_norm_of_two(matrix: Float64, right: Float64) -> Float64:
@@ -176,33 +180,25 @@ def least_norm_of_two(matrix: Float64, right: Float64) -> Float64:
     n = matrix.shape[-1] // 2
     values, vectors = _eigh(matrix[:, :n, :n] + matrix[:, n:, n:])
     # Newton's method may have either sign here as well: it is the size that makes the units.
-    sizes = np.abs(values)
-    cut = _SINGULAR * np.max(sizes, axis=-1, keepdims=True)
-    units = np.divide(1.0, np.sqrt(sizes), out=np.zeros_like(sizes), where=~(sizes <= cut))
+    xp = namespace(matrix)
+    units = xp.sqrt(_reciprocals(xp.abs(values), _SINGULAR))
     one = vectors * units[:, None, :]
-    empty = np.zeros_like(one)
-    both = np.block([[one, empty], [empty, one]])
-    turned = np.swapaxes(both, -1, -2)
-    along = least_norm(turned @ matrix @ both, (turned @ right[:, :, None])[:, :, 0], _COMMON)
-    return np.asarray((both @ along[:, :, None])[:, :, 0])
+    empty = xp.zeros_like(one)
+    both = blocks_of([[one, empty], [empty, one]])
+    along = least_norm(both.mT @ matrix @ both, (both.mT @ right[:, :, None])[:, :, 0], _COMMON)
+    return (both @ along[:, :, None])[:, :, 0]
 
 
 def _eigh(matrix: Float64) -> tuple[Float64, Float64]:
     """Eigenvalues `(B, k)` and eigenvectors `(B, k, k)`, each item by itself if one of them cannot be had."""
-    finite = np.asarray(np.isfinite(matrix).all(axis=(-2, -1)))
-    safe = np.where(
-        finite[:, None, None], (matrix + np.swapaxes(matrix, -1, -2)) / 2, np.eye(matrix.shape[-1])
-    )
+    xp = namespace(matrix)
+    finite = xp.isfinite(matrix).all(axis=-1).all(axis=-1)
+    safe = xp.where(finite[:, None, None], (matrix + matrix.mT) / 2, identity(matrix.shape[-1], matrix))
     try:
-        values, vectors = np.linalg.eigh(safe)
-    except np.linalg.LinAlgError:
+        values, vectors = eigh(safe)
+    except (np.linalg.LinAlgError, xp.linalg.LinAlgError):
         if len(matrix) == 1:
-            return np.full(matrix.shape[:-1], np.nan), safe
+            return full(matrix.shape[:-1], np.nan, matrix), safe
         parts = [_eigh(matrix[k : k + 1]) for k in range(len(matrix))]
-        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-    return np.where(finite[:, None], values, np.nan), vectors
-
-
-def _two_by_two(first: Float64, corner: Float64, last: Float64) -> Float64:
-    """Symmetric block matrices `(B, j + k, j + k)`."""
-    return np.block([[first, corner], [np.swapaxes(corner, -1, -2), last]])
+        return xp.concatenate([part[0] for part in parts]), xp.concatenate([part[1] for part in parts])
+    return xp.where(finite[:, None], values, np.nan), vectors

@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
-import numpy as np
-
 from pliant.arrays import Concise, Float32, Float64, Floats
 
 Product = Float64 | None
@@ -81,7 +79,7 @@ class System(Concise):
     @property
     def model_image(self) -> Product:
         """Ja'Ji `(B, n, n)`"""
-        return None if self.image_model is None else np.swapaxes(self.image_model, -1, -2)
+        return None if self.image_model is None else self.image_model.mT
 
     def needed(self, name: str) -> Float64:
         """What is called `name`, or a sentence if the kernel was not asked for it."""

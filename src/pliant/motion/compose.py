@@ -14,6 +14,7 @@ from pliant.arrays import Float64, Floats
 from pliant.motion.patches import Patches
 from pliant.motion.piecewise_affine import PiecewiseAffine
 from pliant.motion.thin_plate_spline import ThinPlateSpline
+from pliant.namespace import beside, in_double
 from pliant.shape.pdm import ShapeModel
 
 Motion = PiecewiseAffine | ThinPlateSpline | Patches
@@ -64,9 +65,7 @@ def compose(
 
     """
     if order == "first-order":
-        return np.asarray(
-            parameters - increment if invert_increment else parameters + increment, dtype=np.float64
-        )
+        return in_double(parameters - increment if invert_increment else parameters + increment)
     moved = shape.instance(increment)
     displaced = motion.onto_vertices(moved) if invert_increment else moved
     return shape.project(motion.at_vertices(displaced, shape.instance(parameters)))
@@ -101,7 +100,7 @@ def invert(motion: Motion, shape: ShapeModel, parameters: Floats, order: Order =
 
     """
     if order == "first-order":
-        return -np.asarray(parameters, dtype=np.float64)
+        return -in_double(parameters)
     return shape.project(motion.onto_vertices(shape.instance(parameters)))
 
 
@@ -144,8 +143,8 @@ def update_jacobian(motion: Motion, shape: ShapeModel, parameters: Floats) -> Fl
     splines: central differences of a hundredth of a pixel are exact to rounding for all that it serves.
     """
     step = 0.01
-    directions = shape.basis.T.reshape(-1, shape.landmarks, 2) * step
-    target = shape.instance(parameters)[:, None]
-    ahead = shape.project(motion.at_vertices(shape.mean + directions, target))
-    behind = shape.project(motion.at_vertices(shape.mean - directions, target))
-    return np.swapaxes((ahead - behind) / (2 * step), -1, -2)
+    directions = beside(shape.basis, parameters).T.reshape(-1, shape.landmarks, 2) * step
+    target, mean = shape.instance(parameters)[:, None], beside(shape.mean, parameters)
+    ahead = shape.project(motion.at_vertices(mean + directions, target))
+    behind = shape.project(motion.at_vertices(mean - directions, target))
+    return ((ahead - behind) / (2 * step)).mT

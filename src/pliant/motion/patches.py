@@ -15,6 +15,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats, Int32, Lean, readonly
 from pliant.motion.frame import Frame
+from pliant.namespace import beside, in_double
 from pliant.shape.procrustes import shape_size
 
 PATCH_SHARE = 0.08
@@ -203,7 +204,7 @@ class Patches(Lean):
         True
 
         """
-        return np.asarray(displaced + (shape - self.frame.vertices), dtype=np.float64)
+        return in_double(displaced + (shape - beside(self.frame.vertices, shape)))
 
     def onto_vertices(self, shape: Floats) -> Float64:
         """Return the points that a warp takes onto the vertices.
@@ -227,7 +228,7 @@ class Patches(Lean):
         True
 
         """
-        return np.asarray(2 * self.frame.vertices - shape, dtype=np.float64)
+        return in_double(2 * beside(self.frame.vertices, shape) - shape)
 
 
 def patch_reach(vertices: Floats) -> int:

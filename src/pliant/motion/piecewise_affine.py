@@ -10,6 +10,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats, Int32, Lean, readonly
 from pliant.motion.frame import Frame, barycentric_maps
+from pliant.namespace import beside, in_double, namespace
 
 
 @dataclass(frozen=True)
@@ -129,9 +130,7 @@ class PiecewiseAffine(Lean):
 
         """
         along_x, along_y, constant = self._vertex_maps(shape)
-        return np.asarray(
-            along_x * displaced[..., :1] + along_y * displaced[..., 1:] + constant, dtype=np.float64
-        )
+        return in_double(along_x * displaced[..., :1] + along_y * displaced[..., 1:] + constant)
 
     def onto_vertices(self, shape: Floats) -> Float64:
         """Return the points that a warp takes onto the vertices.
@@ -159,14 +158,15 @@ class PiecewiseAffine(Lean):
 
         """
         along_x, along_y, constant = self._vertex_maps(shape)
-        away = self.frame.vertices - constant
+        xp, vertices = namespace(shape), beside(self.frame.vertices, shape)
+        away = vertices - constant
         determinant = along_x[..., :1] * along_y[..., 1:] - along_y[..., :1] * along_x[..., 1:]
         regular = determinant > 0.05
-        safe = np.where(regular, determinant, 1.0)
+        safe = xp.where(regular, determinant, 1.0)
         x = along_y[..., 1:] * away[..., :1] - along_y[..., :1] * away[..., 1:]
         y = along_x[..., :1] * away[..., 1:] - along_x[..., 1:] * away[..., :1]
-        first_order = 2 * self.frame.vertices - shape
-        return np.where(regular, np.concatenate([x, y], axis=-1) / safe, first_order)
+        first_order = 2 * vertices - shape
+        return xp.where(regular, xp.concatenate([x, y], axis=-1) / safe, first_order)
 
     def _vertex_maps(self, shape: Floats) -> tuple[Float64, Float64, Float64]:
         """The affine map at each vertex when the vertices go to `shape (..., v, 2)`: x, y and constant parts.
@@ -175,7 +175,7 @@ class PiecewiseAffine(Lean):
         would be sent elsewhere by each of them; Matthews and Baker (2004, section 4.1.2) take the average over all
         triangles that meet there.
         """
-        maps, v = self._vertex_operator @ shape, len(self.frame.vertices)
+        maps, v = beside(self._vertex_operator, shape) @ shape, len(self.frame.vertices)
         return maps[..., :v, :], maps[..., v : 2 * v, :], maps[..., 2 * v :, :]
 
     @cached_property

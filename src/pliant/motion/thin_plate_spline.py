@@ -10,6 +10,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats, Lean, readonly
 from pliant.motion.frame import Frame
+from pliant.namespace import beside, in_double, namespace
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class ThinPlateSpline(Lean):
         True
 
         """
-        return np.asarray(self._rows(displaced) @ shape, dtype=np.float64)
+        return in_double(self._rows(displaced) @ shape)
 
     def onto_vertices(self, shape: Floats) -> Float64:
         """Return the points that a warp takes onto the vertices.
@@ -136,23 +137,27 @@ class ThinPlateSpline(Lean):
         True
 
         """
-        vertices = self.frame.vertices
+        xp, vertices = namespace(shape), beside(self.frame.vertices, shape)
         points = 2 * vertices - shape
         miss = self.at_vertices(points, shape) - vertices
         for _ in range(20):
             nearer_points = points - miss
             nearer_miss = self.at_vertices(nearer_points, shape) - vertices
             better = _largest(nearer_miss) < _largest(miss)
-            points = np.where(better, nearer_points, points)
-            miss = np.where(better, nearer_miss, miss)
-            if not np.any(better) or np.max(np.abs(miss)) < 1e-9:
+            points = xp.where(better, nearer_points, points)
+            miss = xp.where(better, nearer_miss, miss)
+            if not xp.any(better) or xp.amax(xp.abs(miss)) < 1e-9:
                 break
-        return np.asarray(points, dtype=np.float64)
+        return in_double(points)
 
     @cached_property
     def _scale(self) -> float:
         """Units in which the system below is well conditioned."""
         return float(np.ptp(self.frame.vertices, axis=0).mean())
+
+    @cached_property
+    def _scaled_vertices(self) -> Float64:
+        return self.frame.vertices / self._scale
 
     @cached_property
     def _coefficients(self) -> Float64:
@@ -161,7 +166,7 @@ class ThinPlateSpline(Lean):
         Left part of the inverse of [[K, P], [P', 0]] (Bookstein 1989), K the kernels between all
         vertices and P = (1, x, y).
         """
-        vertices = self.frame.vertices / self._scale
+        vertices = self._scaled_vertices
         count = len(vertices)
         system = np.zeros((count + 3, count + 3))
         system[:count] = self._functions(vertices)
@@ -170,16 +175,18 @@ class ThinPlateSpline(Lean):
 
     def _rows(self, points: Floats) -> Float64:
         """Rows of B `(..., q, v)` for any points `(..., q, 2)` of the frame."""
-        return np.asarray(self._functions(points / self._scale) @ self._coefficients)
+        return self._functions(points / self._scale) @ beside(self._coefficients, points)
 
     def _functions(self, points: Floats) -> Float64:
         """Kernels r² log r² about the vertices, and 1, x, y, at points: `(..., q, v + 3)`."""
-        difference = points[..., :, None, :] - self.frame.vertices / self._scale
-        squared = np.sum(difference**2, axis=-1)
-        kernels = squared * np.log(squared, out=np.zeros_like(squared), where=squared > 0)
-        ones = np.ones((*points.shape[:-1], 1))
-        return np.concatenate([kernels, ones, points], axis=-1)
+        xp = namespace(points)
+        difference = points[..., :, None, :] - beside(self._scaled_vertices, points)
+        squared = (difference**2).sum(axis=-1)
+        # The logarithm of one stands for that of nothing, whose product is nothing too.
+        kernels = squared * xp.log(xp.where(squared > 0, squared, 1.0))
+        return xp.concatenate([kernels, xp.ones_like(points[..., :1]), points], axis=-1)
 
 
 def _largest(displacements: Floats) -> Floats:
-    return np.asarray(np.max(np.abs(displacements), axis=(-2, -1), keepdims=True))
+    xp = namespace(displacements)
+    return xp.amax(xp.abs(displacements), axis=(-2, -1), keepdims=True)

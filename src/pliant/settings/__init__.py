@@ -34,7 +34,8 @@ SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 """Pixels that an object may measure in a model."""
 
 MOTION_MODELS = ("piecewise-affine", "thin-plate-spline", "patches")
-DEVICES = ("cpu", "reference")
+DEVICES = ("cpu", "cuda", "torch", "reference")
+PRECISIONS = ("float32", "tf32x3", "tf32")
 PRESETS = ("search", "quick", "paper")
 WAYS = ("auto", "detector", "placement", "scan", "centre", "landmarks")
 """Ways of finding where to start."""
@@ -424,7 +425,18 @@ class Fitting(Starting):
     order: Literal["exact", "first-order"] = setting(
         "exact", choice("exact", "first-order"), "How warps are composed."
     )
-    device: str = setting("cpu", choice(*DEVICES), "Implementation: cpu, or reference (slow, for checks).")
+    device: str = setting(
+        "cpu",
+        choice(*DEVICES),
+        "Where to fit: cpu, cuda (an NVIDIA GPU, with PyTorch), or, for checks, torch (PyTorch on the CPU) and "
+        "reference (slow).",
+    )
+    precision: Literal["float32", "tf32x3", "tf32"] = setting(
+        "float32",
+        choice(*PRECISIONS),
+        "Arithmetic of the device cuda. tf32x3 is as exact as float32 and faster; tf32 is faster still, and "
+        "moves landmarks a little.",
+    )
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
         """Fill in what these settings leave open with the settings that a model was trained with.

@@ -16,6 +16,7 @@ import numpy as np
 from pliant import pca
 from pliant.arrays import Concise, Float64, Floats, readonly
 from pliant.crew import Jobs, crew_of
+from pliant.namespace import beside, in_double, namespace
 from pliant.shape.procrustes import align, parts_of_shapes, procrustes_mean, shape_size
 from pliant.threads import one_blas_thread
 
@@ -104,8 +105,9 @@ class ShapeModel(Concise):
         [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 
         """
-        difference = np.asarray(points - self.mean, dtype=np.float64)
-        return difference.reshape(*difference.shape[:-2], -1) @ self.basis  # eq. 6
+        difference = in_double(points - beside(self.mean, points))
+        flat = difference.reshape(*difference.shape[:-2], 2 * self.landmarks)
+        return flat @ beside(self.basis, points)  # eq. 6
 
     def instance(self, parameters: Floats) -> Float64:
         """Return the shapes with given parameters.
@@ -128,8 +130,10 @@ class ShapeModel(Concise):
         True
 
         """
-        offset = np.asarray(parameters, dtype=np.float64) @ self.basis.T
-        return self.mean + offset.reshape(*offset.shape[:-1], -1, 2)  # eq. 1, 3
+        offset = in_double(parameters) @ beside(self.basis, parameters).T
+        return beside(self.mean, parameters) + offset.reshape(
+            *offset.shape[:-1], self.landmarks, 2
+        )  # eq. 1, 3
 
     def mahalanobis(self, parameters: Floats) -> Float64:
         """Return the distances of shapes from the mean, in standard deviations.
@@ -157,7 +161,8 @@ class ShapeModel(Concise):
 
         """
         modes = parameters[..., SIMILARITY:]
-        return np.asarray(np.sqrt(np.sum(modes**2 / self.eigenvalues, axis=-1) / max(self.modes, 1)))
+        squares = (modes**2 / beside(self.eigenvalues, parameters)).sum(axis=-1) / max(self.modes, 1)
+        return namespace(squares).sqrt(squares)
 
     def clamped(self, parameters: Floats, limit: float) -> Float64:
         """Return parameters whose modes are pulled back onto an ellipsoid where they lie outside.
@@ -183,10 +188,9 @@ class ShapeModel(Concise):
         3.0
 
         """
-        excess = np.maximum(self.mahalanobis(parameters) / limit, 1.0)[..., None]
-        return np.concatenate(
-            [parameters[..., :SIMILARITY], parameters[..., SIMILARITY:] / excess], axis=-1, dtype=np.float64
-        )
+        xp, modes = namespace(parameters), parameters[..., SIMILARITY:]
+        excess = xp.clip(self.mahalanobis(parameters) / limit, 1.0, None)[..., None]
+        return in_double(xp.concatenate([parameters[..., :SIMILARITY], modes / excess], axis=-1))
 
     def scaled(self, factor: float) -> ShapeModel:
         """Return the same model at another resolution.

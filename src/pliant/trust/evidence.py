@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pliant.appearance.subspace import Subspace
-from pliant.arrays import Float32, Float64, Floats
+from pliant.arrays import Float64, Floats
 from pliant.experts.sightings import Sightings
 from pliant.experts.visibility import deviations
 from pliant.kernels.system import Kernel, Needs
 from pliant.level import Level
+from pliant.namespace import Array, full, on_host
 from pliant.shape import SIMILARITY, shape_size
 from pliant.trust.confidence import Evidence
 from pliant.trust.mismatch import mismatches, unexplained_energy
@@ -21,8 +22,8 @@ def gather(
     kernel: Kernel,
     level: Level,
     subspace: Subspace,
-    images: Sequence[Float32],
-    parameters: Floats,
+    images: Any,
+    parameters: Array,
     heard: Float64 | None = None,
 ) -> tuple[list[Evidence], Float64]:
     """The evidence for fits with shape parameters `(B, n)`, and Gauss-Newton's covariances `(B, v, 2, 2)`.
@@ -34,13 +35,15 @@ def gather(
     m = len(subspace.variances)
     needs = Needs(image=True, model=False, appearance=False)
     shapes = level.shape.instance(parameters)
-    system = kernel.system(images, shapes, np.zeros((len(images), m)), needs)
-    Ar, JiJi, AJi = (system.needed(name) for name in ("basis_residual", "image_image", "basis_image"))
+    system = kernel.system(images, shapes, full((len(shapes), m), 0.0, shapes), needs)
+    names = ("basis_residual", "image_image", "basis_image", "residual_residual")
+    Ar, JiJi, AJi, rr = (on_host(system.needed(name)) for name in names)
+    parameters = on_host(parameters)
     share = len(subspace.mean) / len(level.appearance.mean)
     kept = float(np.sum(level.appearance.eigenvalues))
     floor = 1e-6 * max(level.appearance.total_variance, 1e-12)
     explained = np.sum(Ar**2, axis=1)
-    outside = unexplained_energy(system.needed("residual_residual"), Ar)
+    outside = unexplained_energy(rr, Ar)
     noise = max(subspace.noise, 1e-6 * float(np.max(subspace.variances, initial=1e-6)))
     weights = subspace.variances / (subspace.variances + noise)
     # J'MJ without 1 / noise: slopes of the image that no change of appearance explains.

@@ -18,13 +18,15 @@ has the numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from pliant.appearance.interpolation import bilinear
 from pliant.appearance.subspace import Subspace
-from pliant.arrays import Float32, Float64, Floats
+from pliant.arrays import Float64
 from pliant.level import Level
+from pliant.namespace import Array, is_tensor, namespace, on_host
 
 _EVERY = 4
 """One pixel of the frame in so many is looked at: enough for a sum."""
@@ -45,18 +47,29 @@ def mismatches(subspace: Subspace, explained: Float64, unexplained: Float64) -> 
     return np.asarray(missed / np.maximum(seen, 1e-12))
 
 
-def relative_costs(
-    level: Level, images: Sequence[Float32], shapes: Floats, costs: Sequence[float]
-) -> Float64:
+def relative_costs(level: Level, images: Any, shapes: Array, costs: Sequence[float]) -> Float64:
     """Costs `(B,)` over the mean square of the features that the shapes `(B, v, 2)` cover: for fits to one image.
 
     Plain costs cannot be compared between places: where an image `(h, w, c)` is flat there is nothing that a
     model could fail to explain, and a wall would be a better face than any face.
     """
-    values = [
-        float(np.mean(np.square(bilinear(image, level.motion.positions(shape)[::_EVERY]))))
-        if np.all(np.isfinite(shape))
-        else np.nan
-        for image, shape in zip(images, shapes, strict=True)
-    ]
+    values = (
+        _energies_on_device(level, images, shapes)
+        if is_tensor(shapes)
+        else [
+            float(np.mean(np.square(bilinear(image, level.motion.positions(shape)[::_EVERY]))))
+            if np.all(np.isfinite(shape))
+            else np.nan
+            for image, shape in zip(images, shapes, strict=True)
+        ]
+    )
     return np.asarray(costs) / np.maximum(values, 1e-12)
+
+
+def _energies_on_device(level: Level, views: Any, shapes: Array) -> Float64:
+    """The mean squares `(B,)` of the features that shapes cover, in views that lie on a device."""
+    shapes_there = on_host(shapes)
+    positions = np.asarray(level.motion.positions(shapes_there)[:, ::_EVERY], dtype=np.float32)
+    values = views.at(namespace(shapes).as_tensor(positions, device=shapes.device))
+    squares = np.asarray(on_host(values.square().mean(axis=(1, 2)).double()))
+    return np.where(np.isfinite(shapes_there).all(axis=(1, 2)), squares, np.nan)

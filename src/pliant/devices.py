@@ -1,0 +1,48 @@
+"""Where fits are computed: the CPU, or a device of PyTorch, and what may go wrong with one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ON_TORCH = ("cuda", "torch")
+"""Devices whose arrays are tensors: a GPU, and PyTorch on the CPU, which is for tests."""
+
+
+class DeviceFailed(RuntimeError):
+    """A device broke down in the middle of its work: no image is to blame, and no other will be fitted on it."""
+
+
+def find_device(name: str) -> Any:
+    """The device of PyTorch that a setting names, or a sentence that says what is missing."""
+    try:
+        import torch
+    except ImportError:
+        raise ValueError(
+            f"device='{name}' needs PyTorch, which is not installed: pip install 'pliant[experts]', or use "
+            "device='cpu'."
+        ) from None
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            "device='cuda' needs an NVIDIA GPU that PyTorch can use, and there is none here: use device='cpu'."
+        )
+    return torch.device("cuda" if name == "cuda" else "cpu")
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a device had no room for what it was asked to do."""
+    import torch
+
+    return isinstance(error, torch.cuda.OutOfMemoryError)
+
+
+def is_breakdown(error: BaseException) -> bool:
+    """Whether an error is the device's own, after which nothing works on it any more."""
+    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
+
+
+def release_memory() -> None:
+    """Give back what PyTorch holds on devices without using it."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()

@@ -1,0 +1,58 @@
+"""Fits of very many images on a device, as arrays: one start for each, from coarse to fine, and nothing else.
+
+`Fitter` does more for every image (several starts, experts, evidence, a result of its own), which takes the host a
+fraction of a millisecond. Where a device fits thousands of images a second, that is too much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pliant.appearance.device_pictures import Pictures
+from pliant.appearance.device_views import feature_views
+from pliant.arrays import Concise, Float64, Floats
+from pliant.fitting.fitter import Fitter
+from pliant.fitting.looking import DeviceViews, margin_around
+from pliant.fitting.loop import iterate
+from pliant.fitting.preparation import first_coordinates
+from pliant.fitting.status import Status
+from pliant.shape import align
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DeviceFits(Concise):
+    """Where B fits ended: `points (B, v, 2)` in their images, costs `(B,)`, and status and iterations of each."""
+
+    points: Float64
+    costs: Float64
+    statuses: list[Status]
+    iterations: list[int]
+
+
+def fit_pictures(fitter: Fitter, pictures: Pictures, which: Any, starts: Floats) -> DeviceFits:
+    """Fits to pictures `which (B,)` that lie on the fitter's device, from starts `(B, v, 2)`."""
+    points = np.asarray(starts, dtype=np.float64)
+    for (level, subspace, problem), limit in zip(fitter.prepared, fitter.iterations, strict=True):
+        placed = align(level.shape.mean, points)
+        angles = np.nan_to_num(placed.angle) if level.upright else None
+        margin = margin_around(level, fitter.model.size)
+        views = DeviceViews(
+            feature_views(
+                pictures,
+                which,
+                points,
+                1 / placed.scale,
+                level.features,
+                margin,
+                colour=level.colour,
+                angles=angles,
+            )
+        )
+        p = level.shape.project(views.to_view(points))
+        first = first_coordinates(problem, subspace, views.images, level.shape.instance(p))
+        ended = iterate(problem, views.images, p, first, limit, every_cost=False)
+        points = views.to_image(level.shape.instance(ended.shape_parameters))
+    return DeviceFits(points, np.array(ended.final_costs), ended.statuses, ended.iterations)

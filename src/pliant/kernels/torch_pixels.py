@@ -1,0 +1,89 @@
+"""What touches single pixels on a device, in plain PyTorch: warping, slopes, and sums over channels.
+
+`torch_loops.py` has the same functions as compiled loops for CUDA, which write less to memory. Batches of values on
+pixels are `(B, f, c)`, slopes are `(2, B, f, c)`, along x and then y.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pliant.appearance.device_views import bilinear_in_views as warp
+from pliant.namespace import Array, namespace
+
+__all__ = ["Sums", "bends", "seen", "slopes", "sums", "warp"]
+
+
+class Sums(NamedTuple):
+    """Products summed over channels, for each pixel: of slopes g of the image, slopes h of the model, and values e.
+
+    What was not asked for is None. `image_image` is xx, xy, yy `(B, 3, f)`; `image_model` is xx, xy, yx, yy
+    `(B, 4, f)`; products with values are along x and y, `(B, 2, f)`; `values` is e'e `(B, f)`.
+    """
+
+    values: Array
+    image_image: Array | None = None
+    image_values: Array | None = None
+    model_model: Array | None = None
+    model_values: Array | None = None
+    image_model: Array | None = None
+
+
+def slopes(values: Array, neighbours: Array, steps: Array) -> Array:
+    """Differences `(2, B, f, c)` of values `(B, k, c)` between `neighbours (2, 2, f)`, times `steps (2, f)`."""
+    along = [steps[a][:, None] * (values[:, neighbours[a, 1]] - values[:, neighbours[a, 0]]) for a in (0, 1)]
+    return namespace(values).stack(along)
+
+
+def seen(
+    values: Array, own: Array, mean: Array, neighbours: Array | None, steps: Array
+) -> tuple[Array, Array | None]:
+    """Values `(B, k, c)` at the pixels `own (f,)` less the mean `(f, c)`, and slopes if they have neighbours."""
+    e = values[:, own] - mean
+    return e, None if neighbours is None else slopes(values, neighbours, steps)
+
+
+def sums(e: Array, g: Array | None, h: Array | None, *, moving: bool) -> Sums:
+    """Sums over channels of values `(B, f, c)` and slopes `(2, B, f, c)`; the model's h may be one for all images.
+
+    Only if the model is `moving` are products of its slopes with themselves asked for.
+    """
+    xp = namespace(e)
+
+    def along(one: Array) -> Array:
+        return xp.stack([(one[0] * e).sum(-1), (one[1] * e).sum(-1)], axis=1)
+
+    def square(one: Array) -> Array:
+        return xp.stack([(one[i] * one[j]).sum(-1) for i, j in ((0, 0), (0, 1), (1, 1))], axis=1)
+
+    both = None
+    if g is not None and h is not None:
+        both = xp.stack([(g[i] * h[j]).sum(-1) for i in (0, 1) for j in (0, 1)], axis=1)
+    return Sums(
+        values=(e * e).sum(-1),
+        image_image=None if g is None else square(g),
+        image_values=None if g is None else along(g),
+        model_model=square(h) if h is not None and moving else None,
+        model_values=None if h is None else along(h),
+        image_model=both,
+    )
+
+
+def bends(values: Array, neighbours: Array, steps: Array, chosen: Array, y: Array) -> Array:
+    """Second differences of values `(B, F, c)` on the whole frame, times y `(B, f, c)` at the chosen pixels `(f,)`.
+
+    Summed over channels they are xx, xy and yy, `(B, 3, f)`; the two mixed ones differ where the stencil is
+    one-sided, and their mean counts.
+    """
+    xp = namespace(values)
+    first = slopes(values, neighbours, steps)
+    beside, shares = neighbours[:, :, chosen], steps[:, chosen]
+    xx, xy = (slopes(one, beside, shares) for one in first)
+    return xp.stack(
+        [
+            (xx[0] * y).sum(-1),
+            ((xx[1] + xy[0]) * y).sum(-1) / 2,
+            (xy[1] * y).sum(-1),
+        ],
+        axis=1,
+    )
