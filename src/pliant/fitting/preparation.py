@@ -17,7 +17,7 @@ from pliant.fitting.method import CascadedRegression
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel
 from pliant.level import Level
-from pliant.motion import PiecewiseAffine, Sparse
+from pliant.motion import PiecewiseAffine
 
 if TYPE_CHECKING:
     from pliant.kernels.cpu import CpuKernel
@@ -39,13 +39,10 @@ def make_kernel(
     robust: bool = False,
 ) -> Kernel:
     """What touches the pixels: `cpu` is compiled, `reference` is NumPy in float64; either may be `robust`."""
-    from pliant.kernels.reference import ReferenceKernel
-
     if device == "reference":
+        from pliant.kernels.reference import ReferenceKernel
+
         return ReferenceKernel(level, subspace, pixels, robust=robust)
-    if not isinstance(level.motion, Sparse):
-        # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
-        return ReferenceKernel(level, subspace, pixels, np.float32, robust)
     from pliant.kernels.cpu import cpu_kernel
 
     kernel = cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs, robust=robust)
