@@ -3,8 +3,8 @@
 A row of Ji is the slopes of one channel of a pixel times dW/dp of that pixel, `(2, n)`, which all of its channels
 share. So A'Ji = Σ (Σ A ∇i) dW/dp, the inner sum over channels and the outer one over pixels: the pass over A takes
 as many products as that of a mesh, and leaves two numbers for each pixel and component. These are multiplied with
-dW/dp by BLAS, some panels at a time, while they are in the cache. With 8 channels this is a quarter of the
-arithmetic of a product of A and Ji, and Ji is never written down.
+dW/dp by BLAS, some panels at a time, while they are in the cache. For each element of A, that is 2 + 2n / c
+products instead of n, and Ji is never written down.
 """
 
 from __future__ import annotations
