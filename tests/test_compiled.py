@@ -138,3 +138,26 @@ def test_sums_by_numpy_are_those_of_vector_instructions(appearance, rng, monkeyp
         outcomes.append((G, E, grown))
     for compiled_one, plain_one in zip(*outcomes, strict=True):
         np.testing.assert_allclose(plain_one, compiled_one, atol=1e-4)
+
+
+@pytest.mark.parametrize("appearance", [False, True])
+def test_sums_by_pixel_are_those_of_numpy(appearance, rng, monkeypatch):
+    vectors, channels = 3, (0, 0)
+    A, a = (rng.normal(size=(vectors, 2, LANES)).astype(np.float32) for _ in range(2))
+    S = rng.normal(size=(1, vectors, 2, 3, LANES)).astype(np.float32)
+    c = rng.normal(size=(1, 1 if appearance else 0)).astype(np.float32)
+    starts = np.array([0, 1, vectors], np.int32)
+    outcomes = []
+    for plain in (False, True):
+        H, E, grown = np.zeros((1, 1, vectors, 2, LANES), np.float32), np.zeros((1, 1)), a.copy()[None]
+        function = basis_pass.pass_by_pixel
+        if plain:
+            for name, grows in (("_pixel_sums", False), ("_pixel_sums_and_appearance", True)):
+                sums = basis_pass._interpreted_sums(1, 3, (), ((0, 2),), grows, ((0, 0), (0, 1)))
+                monkeypatch.setattr(basis_pass, name, sums)
+            function = function.py_func
+        function(A.ravel(), starts, S, c, grown, H, E, (0, 2), channels)
+        outcomes.append((H, E, grown))
+    for compiled_one, plain_one in zip(*outcomes, strict=True):
+        np.testing.assert_allclose(plain_one, compiled_one, atol=1e-4)
+    np.testing.assert_allclose(outcomes[0][0][0, 0, :, 0], (A * S[0, :, :, 0]).sum(axis=1), atol=1e-4)

@@ -20,7 +20,7 @@ from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel, bilinear
 from pliant.kernels.system import Needs, System
 from pliant.level import Level
-from pliant.motion import build_motion, delaunay, margin_around
+from pliant.motion import ThinPlateSpline, build_motion, delaunay, margin_around
 from pliant.pca import PCA
 from pliant.shape import ShapeModel
 from pliant.shape.pdm import similarity_vectors
@@ -42,6 +42,15 @@ def problem(model, dataset, level_number: int, sampling: float, count: int = 5):
         shapes.append(seen.to_view(points) + rng.normal(0, 0.3, points.shape))
     coordinates = rng.normal(size=(count, len(subspace.variances))) * np.sqrt(subspace.variances)
     return level, subspace, pixels, images, np.array(shapes), coordinates
+
+
+@pytest.fixture(scope="module")
+def with_splines(model):
+    """The model, as if its pixels moved with a spline; what was computed for its own motion is dropped."""
+    levels = [
+        dataclasses.replace(level, motion=ThinPlateSpline(level.motion.frame)) for level in model.levels
+    ]
+    return dataclasses.replace(model, levels=tuple(levels))
 
 
 def kinds_of_needs(m: int, appearance: bool) -> list[Needs]:
@@ -158,10 +167,10 @@ def random_level(
     share=some.sampled_from([None, 0.1, 0.6]),
     appearance=some.booleans(),
     jobs=some.sampled_from([1, 3]),
-    motion=some.sampled_from(["piecewise-affine", "patches"]),
+    motion=some.sampled_from(["piecewise-affine", "patches", "thin-plate-spline"]),
 )
-@settings(max_examples=40, deadline=None)
-def test_kernels_agree_on_any_mesh_and_patches(
+@settings(max_examples=60, deadline=None)
+def test_kernels_agree_on_any_mesh_patches_and_splines(
     seed, vertices, channels, modes, shape_modes, share, appearance, jobs, motion
 ):
     rng = np.random.default_rng(seed)
@@ -180,6 +189,23 @@ def test_kernels_agree_on_any_mesh_and_patches(
     for needs in kinds_of_needs(len(subspace.variances), appearance):
         one = reference.system(images, shapes, c, needs)
         assert_systems_agree(compiled.system(images, shapes, c, needs), one, needs)
+
+
+@pytest.mark.parametrize("sampling", [1.0, 0.25])
+@pytest.mark.parametrize("level_number", [0, 1])
+@pytest.mark.parametrize("solves", [True, False])
+@pytest.mark.parametrize("room", [1, 2**14])
+def test_kernels_agree_on_splines(with_splines, dataset, level_number, sampling, solves, room, monkeypatch):
+    """Also where a pass leaves its sums panel by panel, and where several panels share the room for them."""
+    monkeypatch.setattr("pliant.kernels.dense._ROOM", room)
+    level, subspace, pixels, images, shapes, c = problem(with_splines, dataset, level_number, sampling, 2)
+    c = c if solves else np.zeros_like(c)
+    reference = ReferenceKernel(level, subspace, pixels)
+    compiled = cpu_kernel(level, subspace, pixels, Needs(appearance=solves, moving_basis=True))
+    for needs in kinds_of_needs(len(subspace.variances), solves):
+        one = reference.system(images, shapes, c, needs)
+        assert_systems_agree(compiled.system(images, shapes, c, needs), one, needs)
+    assert_allclose(compiled.appearance(images, shapes), reference.appearance(images, shapes), atol=1e-4)
 
 
 @pytest.mark.parametrize("sampling", [1.0, 0.25])
@@ -204,9 +230,10 @@ def test_what_is_projected_beforehand_is_what_the_metric_projects(model, dataset
     assert_allclose(asked.basis_residual, full.basis_residual, atol=1e-4)
 
 
-def test_slopes_of_the_basis_are_products_with_moved_components(model):
+@pytest.mark.parametrize("splines", [False, True])
+def test_slopes_of_the_basis_are_products_with_moved_components(model, with_splines, splines):
     """A'JA is by columns what A'Ja of the reference is for unit coordinates, less that of the mean."""
-    level = model.levels[0]
+    level = (with_splines if splines else model).levels[0]
     subspace = restrict(level.appearance, level.channels, None)
     m = len(subspace.variances)
     image = [np.zeros((60, 60, level.channels), dtype=np.float32)] * (m + 1)
@@ -216,8 +243,9 @@ def test_slopes_of_the_basis_are_products_with_moved_components(model):
     expected = np.moveaxis(products[:-1] - products[-1], 0, -1)
     for jobs in (1, 2):
         assert_allclose(basis_slopes(level, jobs), expected, atol=1e-4 * np.abs(expected).max())
-    assert level.basis_slopes is not None
-    assert_allclose(level.basis_slopes, expected, atol=1e-4 * np.abs(expected).max())
+    if not splines:
+        assert level.basis_slopes is not None
+        assert_allclose(level.basis_slopes, expected, atol=1e-4 * np.abs(expected).max())
     assert dataclasses.replace(level).basis_slopes is None
 
 
@@ -247,8 +275,10 @@ def test_every_pixel_of_a_patch_has_one_lane_in_a_panel_of_its_landmark():
             assert np.all(motion.frame.vertex_of_pixel[pixels[own[own >= 0]]] == moved_by)
 
 
-def test_a_batch_equals_its_items(model, dataset):
-    level, subspace, pixels, images, shapes, c = problem(model, dataset, 1, 1.0, count=11)
+@pytest.mark.parametrize("splines", [False, True])
+def test_a_batch_equals_its_items(model, with_splines, dataset, splines):
+    moving = with_splines if splines else model
+    level, subspace, pixels, images, shapes, c = problem(moving, dataset, 1, 1.0, count=11)
     kernel = cpu_kernel(level, subspace, pixels, Needs(), jobs=2)
     together = kernel.system(images, shapes, c, Needs())
     for k in range(11):
@@ -276,8 +306,10 @@ def test_the_subspace_of_some_pixels_is_exact(model, unit):
     assert_allclose(subspace.model_parameters(coordinates) @ rows, coordinates @ basis, atol=1e-4)
 
 
-def test_positions_that_are_not_numbers_do_not_crash(model, dataset):
-    level, subspace, pixels, images, shapes, c = problem(model, dataset, 0, 1.0, count=2)
+@pytest.mark.parametrize("splines", [False, True])
+def test_positions_that_are_not_numbers_do_not_crash(model, with_splines, dataset, splines):
+    moving = with_splines if splines else model
+    level, subspace, pixels, images, shapes, c = problem(moving, dataset, 0, 1.0, count=2)
     shapes[0, 3] = np.nan
     shapes[1] += 1e7
     system = cpu_kernel(level, subspace, pixels, Needs()).system(images, shapes, c, Needs())

@@ -21,9 +21,9 @@ from pliant.starts.noise import perturbed
 NAMES = [entry.name for entry in catalogue()]
 
 
-@pytest.fixture(scope="module", params=["piecewise-affine", "patches"])
+@pytest.fixture(scope="module", params=["piecewise-affine", "patches", "thin-plate-spline"])
 def moving(request, dataset, model):
-    """A model of each sparse motion."""
+    """A model of each motion."""
     if request.param == "piecewise-affine":
         return model
     return pliant.train(dataset, size=40, shape_modes=(2, 5), motion=request.param, confidence=False)

@@ -134,6 +134,7 @@ def test_thin_plate_splines_train(dataset):
         dataset, size=30, scales=(1.0,), shape_modes=3, motion="thin-plate-spline", confidence=False
     )
     assert model.levels[0].motion.name == "thin-plate-spline"
+    assert model.levels[0].basis_slopes is not None
     assert model.levels[0].appearance.modes > 0
 
 

@@ -24,7 +24,7 @@ from pliant.data.validation import Validated, usable
 from pliant.kernels.cpu import basis_slopes
 from pliant.level import Level
 from pliant.model import Model
-from pliant.motion import PiecewiseAffine, Sparse, checked_triangles, delaunay
+from pliant.motion import PiecewiseAffine, checked_triangles, delaunay
 from pliant.pca import PCA
 from pliant.progress import Progress
 from pliant.settings import Training
@@ -205,9 +205,7 @@ def _levels(
             settings.colour,
             settings.upright,
         )
-        if isinstance(level.motion, Sparse):
-            level = level.with_basis_slopes(basis_slopes(level, workers))
-        levels.append(level)
+        levels.append(level.with_basis_slopes(basis_slopes(level, workers)))
         step()
     return tuple(levels)
 

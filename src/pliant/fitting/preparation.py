@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from pliant.appearance.subspace import Subspace
 from pliant.arrays import Float64, Int32
 from pliant.devices import ON_TORCH, find_device
@@ -18,7 +16,7 @@ from pliant.fitting.method import CascadedRegression
 from pliant.fitting.quadratic import needs_of
 from pliant.kernels.system import Kernel, Needs
 from pliant.level import Level
-from pliant.motion import PiecewiseAffine, Sparse
+from pliant.motion import PiecewiseAffine
 from pliant.namespace import Array, beside, full
 from pliant.settings import Fitting
 
@@ -45,16 +43,12 @@ def make_kernel(
 
     `cpu` is compiled, `cuda` and `torch` are PyTorch's, and `reference` is NumPy in float64.
     """
-    from pliant.kernels.reference import ReferenceKernel
-
-    device = settings.device
-    if device in ON_TORCH:
+    if settings.device in ON_TORCH:
         return _kernel_on_torch(settings, level, subspace, pixels, algorithm, weights, robust)
-    if device == "reference":
+    if settings.device == "reference":
+        from pliant.kernels.reference import ReferenceKernel
+
         return ReferenceKernel(level, subspace, pixels, robust=robust)
-    if not isinstance(level.motion, Sparse):
-        # A spline moves every pixel with every vertex: there is nothing sparse, and dense products are best.
-        return ReferenceKernel(level, subspace, pixels, np.float32, robust)
     from pliant.kernels.cpu import cpu_kernel
 
     kernel = cpu_kernel(level, subspace, pixels, needs_of(algorithm, weights), jobs, robust=robust)

@@ -7,10 +7,11 @@ sum. The inner loop is written in LLVM's vectors, because no loop of scalars was
 
 A pass goes over the panels `span[0]` to `span[1]` of A, for b images. `S (b, V, c, k, LANES)` is what A is
 multiplied with, for V vectors of pixels and k fields; `W (V, 3, LANES)` are barycentric weights. A patch has one
-vertex instead of three (`corners (., 1)`), whose weight is one and is not looked at. With coefficients
-`c (b, m)`, A c is added to `a (b, V, c, LANES)` on the way; if they have no columns, nothing is. `channels` is a
-tuple with an entry for each channel: only its length counts, which is a part of its type, and so known when a pass
-is compiled. (A closure over the number would do too; but cached ones failed where threads were the first to call.)
+vertex instead of three (`corners (., 1)`), whose weight is one and is not looked at. Where a pixel moves with all
+vertices, its sums over channels are kept for BLAS to go on with. With coefficients `c (b, m)`, A c is added to
+`a (b, V, c, LANES)` on the way; if they have no columns, nothing is. `channels` is a tuple with an entry for each
+channel: only its length counts, which is a part of its type, and so known when a pass is compiled. (A closure over
+the number would do too; but cached ones failed where threads were the first to call.)
 """
 
 from __future__ import annotations
@@ -43,17 +44,19 @@ def _triangle_sums(
     spread: Sequence[tuple[int, int]] = (),
     plain: Sequence[tuple[int, int]] = (),
     appearance: bool = False,
+    kept: Sequence[tuple[int, int]] = (),
 ) -> Any:
     """Sums over the pixels of a panel for one component of A.
 
     Called as sums(A, fields, weights, out, vectors, coefficient, a, channels). A component has `parts` values at
     every pixel and channel (itself, or its two slopes), and there are `fields` to multiply it with. A product of a
     part and a field is summed over channels, and then over pixels: one to be `spread` with each of the three
-    barycentric weights, a `plain` one as it is; `out` is in that order. With `appearance`, `a` grows by
+    barycentric weights, a `plain` one as it is; `out` is in that order. One that is `kept` is summed over channels
+    alone: where weights would be, there is room for it, `(vectors, kept, LANES)`. With `appearance`, `a` grows by
     coefficient times A. The loop over channels is unrolled.
     """
     if INTERPRETED:
-        return _interpreted_sums(parts, fields, spread, plain, appearance)
+        return _interpreted_sums(parts, fields, spread, plain, appearance, kept)
 
     def typed(
         typing: Any, A: Any, S: Any, W: Any, out: Any, vectors: Any, factor: Any, a: Any, channels: Any
@@ -93,16 +96,18 @@ def _triangle_sums(
             with codegen.for_range(builder, arguments[4], intp=index) as loop:
                 in_basis = builder.mul(loop.index, ir.Constant(index, count * parts))
                 in_seen = builder.mul(loop.index, ir.Constant(index, count * fields))
-                in_shares = builder.mul(loop.index, ir.Constant(index, 3))
+                in_shares = builder.mul(loop.index, ir.Constant(index, len(kept) or 3))
                 sums: dict[tuple[int, int], Any] = {}
                 for channel in range(count):
                     own = [load(basis, in_basis, channel * parts + part) for part in range(parts)]
                     other = [load(seen, in_seen, channel * fields + field) for field in range(fields)]
-                    for pair in (*spread, *plain):
+                    for pair in (*spread, *plain, *kept):
                         sums[pair] = multiply_add(own[pair[0]], other[pair[1]], sums.get(pair))
                     if appearance:
                         grown = multiply_add(own[0], coefficient, load(modelled, in_basis, channel))
                         builder.store(grown, place(modelled, in_basis, channel)).align = 4
+                for number, pair in enumerate(kept):
+                    builder.store(sums[pair], place(shares, in_shares, number)).align = 4
                 corners = [load(shares, in_shares, corner) for corner in range(3)] if spread else []
                 grow = [(corner, sums[pair]) for pair in spread for corner in corners]
                 for total, (corner, value) in zip(totals, grow, strict=False):
@@ -129,6 +134,7 @@ def _interpreted_sums(
     spread: Sequence[tuple[int, int]],
     plain: Sequence[tuple[int, int]],
     appearance: bool,
+    kept: Sequence[tuple[int, int]] = (),
 ) -> Any:
     """The same sums by NumPy: LLVM's vectors do not exist where nothing is compiled."""
 
@@ -141,6 +147,8 @@ def _interpreted_sums(
         totals = [np.sum(share * product) for product in spreading for share in shares]
         totals += [np.sum(own[:, :, i] * other[:, :, j]) for i, j in plain]
         out[: len(totals)] = totals
+        for number, (i, j) in enumerate(kept):
+            W.reshape(vectors, len(kept), LANES)[:, number] = np.sum(own[:, :, i] * other[:, :, j], axis=1)
         if appearance:
             a.reshape(vectors, count, LANES)[...] += factor * own[:, :, 0]
 
@@ -155,6 +163,9 @@ _moving_sums = _triangle_sums(2, 1, ((0, 0), (1, 0)))
 _patch_sums = _triangle_sums(1, 3, (), ((0, 0), (0, 1), (0, 2)))
 _patch_sums_and_appearance = _triangle_sums(1, 3, (), ((0, 0), (0, 1), (0, 2)), appearance=True)
 _moving_patch_sums = _triangle_sums(2, 1, (), ((0, 0), (1, 0)))
+_pixel_sums = _triangle_sums(1, 3, (), ((0, 2),), kept=((0, 0), (0, 1)))
+_pixel_sums_and_appearance = _triangle_sums(1, 3, (), ((0, 2),), appearance=True, kept=((0, 0), (0, 1)))
+_moving_pixel_sums = _triangle_sums(2, 1, kept=((0, 0), (1, 0)))
 
 
 @compiled(fastmath=True)
@@ -235,6 +246,49 @@ def pass_over_slopes(
                 else:
                     _moving_sums(own, field, weights, sums, stop - start, np.float32(0), own, channels)
                 _add_at_corners(G[b], corners[number], mode, sums)
+
+
+@compiled(fastmath=True)
+def pass_by_pixel(
+    A: Any, starts: Any, S: Any, c: Any, a: Any, H: Any, E: Any, span: Any, channels: Any
+) -> None:
+    """As `pass_with_slopes`, but A times slopes is kept by pixel, `H (b, m, vectors of the span, 2, LANES)`."""
+    modes, vector, first = E.shape[1], len(channels) * LANES, starts[span[0]]
+    sums = np.zeros(1, dtype=np.float32)
+    for number in range(span[0], span[1]):
+        start, stop = starts[number], starts[number + 1]
+        size = (stop - start) * vector
+        panel = A[start * modes * vector : stop * modes * vector]
+        for b in range(len(E)):
+            fields = S[b, start:stop].reshape(-1)
+            for mode in range(modes):
+                own = panel[mode * size :]
+                room = H[b, mode, start - first : stop - first].reshape(-1)
+                if c.shape[1]:
+                    modelled = a[b, start:stop].reshape(-1)
+                    _pixel_sums_and_appearance(
+                        own, fields, room, sums, stop - start, c[b, mode], modelled, channels
+                    )
+                else:
+                    _pixel_sums(own, fields, room, sums, stop - start, np.float32(0), own, channels)
+                E[b, mode] += sums[0]
+
+
+@compiled(fastmath=True)
+def pass_over_slopes_by_pixel(A: Any, starts: Any, S: Any, H: Any, span: Any, channels: Any) -> None:
+    """As `pass_over_slopes`, but slopes times r are kept by pixel, `H (b, m, vectors of the span, 2, LANES)`."""
+    modes, vector, first = H.shape[1], 2 * len(channels) * LANES, starts[span[0]]
+    sums = np.zeros(1, dtype=np.float32)
+    for number in range(span[0], span[1]):
+        start, stop = starts[number], starts[number + 1]
+        size = (stop - start) * vector
+        panel = A[start * modes * vector : stop * modes * vector]
+        for b in range(len(H)):
+            field = S[b, start:stop].reshape(-1)
+            for mode in range(modes):
+                own = panel[mode * size :]
+                room = H[b, mode, start - first : stop - first].reshape(-1)
+                _moving_pixel_sums(own, field, room, sums, stop - start, np.float32(0), own, channels)
 
 
 @compiled(inline="always")

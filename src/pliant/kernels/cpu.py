@@ -6,6 +6,7 @@ by channel) times a barycentric weight (which does not): three products for each
 for each pixel, whatever the number of shape parameters. Ji'Ji = S'(G'G)S comes from 6 x 6 blocks, one a
 triangle. The model's appearance a = abar + A c rides on the same pass, and A'Ja is linear in c: once A'JA
 is known, it needs no pixels. In patches, a pixel moves with one vertex: what is three or six above is one or two.
+In a spline it moves with all of them, and nothing is sparse: kernels/dense.py.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from numpy.typing import NDArray
 from pliant.appearance.subspace import Subspace, restrict
 from pliant.arrays import Float32, Float64, Floats, Int32, Scalar
 from pliant.kernels import mesh_loops
-from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes, pass_with_values
+from pliant.kernels.basis_pass import LANES, pass_with_values
+from pliant.kernels.dense import dense_mesh
 from pliant.kernels.mesh import Mesh, make_mesh
 from pliant.kernels.panels import aligned, empty, pack
 from pliant.kernels.robust import centred, roots_in, weigh_down
 from pliant.kernels.system import Needs, System, united
 from pliant.level import Level
+from pliant.motion import Sparse
 from pliant.threads import shared_pool
 
 _GROUP = 8
@@ -35,7 +38,7 @@ _GROUP = 8
 
 @dataclass(frozen=True, eq=False)
 class CpuKernel:
-    """Systems of a level with a sparse motion; `cpu_kernel` makes it, with what an algorithm needs and no more.
+    """Systems of a level; `cpu_kernel` makes it, with what an algorithm needs and no more.
 
     What is None was not needed, and a System that asks for it after all gets a sentence.
     `panels` is A, `mean (V, c, 1, LANES)` and `mean_slopes (V, c, 2, LANES)` are those of abar. `mean_mean` is
@@ -89,8 +92,7 @@ class CpuKernel:
         return out[:, :, :, 0]
 
     def _group(self, images: Sequence[Float32], shapes: Floats, c: Floats, needs: Needs) -> System:
-        mesh, S = self.mesh, self.mesh.level.shape.basis
-        batch = len(images)
+        mesh, batch = self.mesh, len(images)
         everyone = range(batch)
         # Fields of what is seen of an image: its slopes along x and y, if they are needed, and then e.
         last = 2 if needs.image else 0
@@ -109,7 +111,7 @@ class CpuKernel:
         ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
         found = {"residual_residual": ee - np.sum((Ae + Ar) * c, axis=1), "basis_residual": Ar}
         if needs.image:
-            found["basis_image"] = Ai = np.swapaxes(AG, 1, 2) @ S  # eq. 39, 44
+            found["basis_image"] = Ai = mesh.by_parameter(AG)  # eq. 39, 44
             found["image_image"] = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
             ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
             found["image_residual"] = ie - _transposed_times(Ai, c)
@@ -173,18 +175,17 @@ class CpuKernel:
             weigh_down(block, known, roots_in(layout, block, last, known, mean), layout.starts, last)
 
     def _pass(self, seen: Float32, c: Floats, modelled: Float32) -> tuple[Float64, Float64]:
-        """A'G `(b, 2v, m)` if slopes are seen, and A'e `(b, m)`; what is in `modelled` grows by A c."""
+        """A'G `(b, rows, m)` if slopes are seen, and A'e `(b, m)`; what is in `modelled` grows by A c."""
         layout, panels = self.mesh.layout, self.panels
         coefficients = (c if len(modelled) else c[:, :0]).astype(np.float32)
         with_slopes = seen.shape[3] > 1
         E = np.zeros((len(seen), len(self.subspace.variances)))
-        G = np.zeros((len(seen), self.mesh.corners if with_slopes else 0, E.shape[1]))
+        G = np.zeros((len(seen), self.mesh.rows if with_slopes else 0, E.shape[1]))
 
         def part(span: tuple[int, int], G: Float64, E: Float64) -> None:
             rest = (seen, coefficients, modelled)
             if with_slopes:
-                mesh = (layout.starts, layout.corners, layout.weights)
-                pass_with_slopes(panels, *mesh, *rest, G, E, span, self.mesh.channels)
+                self.mesh.pass_with_slopes(panels, *rest, G, E, span)
             else:
                 pass_with_values(panels, layout.starts, *rest, E, span, self.mesh.channels)
 
@@ -193,15 +194,10 @@ class CpuKernel:
 
     def _moving_basis(self, r: Float32) -> Float64:
         """JA'r `(b, m, n)` for residuals `(b, V, c, LANES)`."""
-        layout, slopes = self.mesh.layout, _made(self.slope_panels)
-        G = np.zeros((len(r), self.mesh.corners, len(self.subspace.variances)))
-
-        def part(span: tuple[int, int], G: Float64) -> None:
-            mesh = (layout.starts, layout.corners, layout.weights)
-            pass_over_slopes(slopes, *mesh, r, G, span, self.mesh.channels)
-
-        self._over_panels(part, G)
-        return np.asarray(np.swapaxes(G, 1, 2) @ self.mesh.level.shape.basis)
+        mesh, slopes = self.mesh, _made(self.slope_panels)
+        G = np.zeros((len(r), mesh.rows, len(self.subspace.variances)))
+        self._over_panels(lambda span, G: mesh.pass_over_slopes(slopes, r, G, span), G)
+        return mesh.by_parameter(G)
 
     def _over_panels(self, part: Callable[..., None], *sums: Float64) -> None:
         """Run part(span, *sums) on all panels; each thread has sums of its own, which are added up."""
@@ -262,7 +258,7 @@ def cpu_kernel(
     robust: bool = False,
 ) -> CpuKernel:
     """A kernel with all that Systems with these needs ask for; `jobs` threads make it, and share its passes."""
-    mesh = make_mesh(level, pixels)
+    mesh = make_mesh(level, pixels) if isinstance(level.motion, Sparse) else dense_mesh(level, pixels)
     m = len(subspace.variances)
     mean_slopes = mesh.on_frame().slopes(level.appearance.mean)
     kernel = CpuKernel(
@@ -297,7 +293,7 @@ def cpu_kernel(
 
 
 def basis_slopes(level: Level, jobs: int = 1) -> Float32:
-    """A'JA `(m, n, m)` of a level with a sparse motion, for its model to keep."""
+    """A'JA `(m, n, m)` of a level, for its model to keep."""
     subspace = restrict(level.appearance, level.channels, None)
     kernel = cpu_kernel(level, subspace, None, Needs(image=False, model=False), jobs)
     return _basis_slopes(kernel, _slopes_of_components(subspace, kernel.mesh))
@@ -331,7 +327,7 @@ def _products_with(kernel: CpuKernel, slopes: Sequence[Float32]) -> Float64:
     for out, given in zip(seen, slopes, strict=True):
         out[:, :, :2], out[:, :, 2] = given, 0
     AG, _ = kernel._pass(seen, np.zeros((len(slopes), 0)), empty(0, *kernel.mean.shape[:2], LANES))
-    return np.asarray(np.swapaxes(AG, 1, 2) @ kernel.mesh.level.shape.basis)
+    return kernel.mesh.by_parameter(AG)
 
 
 def _made(part: NDArray[Scalar] | None) -> NDArray[Scalar]:

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.kernels import mesh_loops
-from pliant.kernels.basis_pass import LANES
+from pliant.kernels.basis_pass import LANES, pass_over_slopes, pass_with_slopes
 from pliant.kernels.panels import Layout, empty, make_layout
 from pliant.level import Level
-from pliant.motion import Patches, Sparse
+from pliant.motion import Patches, Sparse, in_triangles
 
 UInt32 = NDArray[np.uint32]
 """Indices into arrays: compiled code need not ask whether they count from the end."""
@@ -20,19 +20,23 @@ UInt32 = NDArray[np.uint32]
 
 @dataclass(frozen=True, eq=False)
 class Mesh:
-    """All pixels of a level (`everywhere`) or the `chosen (f,)`, and where to find the values of their neighbours.
+    """How pixels move with the few vertices of their triangle or patch, and which pixels lie beside them.
 
-    Images are warped to k pixels between `vertices (k, 3)` with barycentric `weights (k, 3)`, or in patches at
-    `offsets (k, 2)` from `vertices (k, 1)`: the chosen ones and their neighbours. Among these, `own (V, LANES)` are
-    the chosen ones, in the layout's order, and slopes are differences of `neighbours (V, LANES, 2, 2)`, along x and
-    y, before and after, times `steps (V, LANES, 2)`. `shares (3, V · LANES)` are the layout's
-    weights, corner by corner.
+    It has all pixels of a level (`everywhere`) or the `chosen (f,)`. Images are warped to k pixels, the chosen ones
+    and their neighbours, which are the rows `support (k,)` of the frame: between `vertices (k, 3)` with barycentric
+    `weights (k, 3)`, or in patches at `offsets (k, 2)` from `vertices (k, 1)`. Among these pixels, `own (V, LANES)`
+    are the chosen ones, in the layout's order, and slopes are differences of `neighbours (V, LANES, 2, 2)`, along x
+    and y, before and after, times `steps (V, LANES, 2)`. `shares (3, V · LANES)` are the layout's weights, corner
+    by corner. `motion` is the level's; for a spline it is the affine one of its triangles, and kernels/dense.py has
+    the rest.
     """
 
     level: Level
+    motion: Sparse
     layout: Layout
     chosen: Int32
     everywhere: bool
+    support: Int32
     vertices: UInt32
     weights: Float64
     offsets: Float64
@@ -42,18 +46,13 @@ class Mesh:
     shares: Float32
 
     @property
-    def motion(self) -> Sparse:
-        assert isinstance(self.level.motion, Sparse)
-        return self.level.motion
-
-    @property
     def channels(self) -> tuple[int, ...]:
         """As many entries as there are channels, for the compiled loops."""
         return (0,) * self.level.channels
 
     @property
-    def corners(self) -> int:
-        """Rows of A'G: two for each vertex."""
+    def rows(self) -> int:
+        """Rows of what a pass with slopes adds up, A'G: two for each vertex."""
         return 2 * self.level.shape.landmarks
 
     def blocks(self, count: int, fields: int) -> Float32:
@@ -62,14 +61,19 @@ class Mesh:
 
     def warped(self, image: Float32, shape: Floats) -> Float32:
         """The image at all pixels that matter `(k, c)`."""
-        corners = np.asarray(shape, dtype=np.float64)
-        if image.shape[2] != self.level.channels or not image.size or corners.shape != (self.corners // 2, 2):
-            raise ValueError(
-                f"an image of {image.shape} with a shape of {corners.shape} does not match this level."
-            )
+        corners = self.checked(image, shape)
         if len(self.offsets):
             return np.asarray(mesh_loops.shift(image, corners, self.vertices, self.offsets, self.channels))
         return np.asarray(mesh_loops.warp(image, corners, self.vertices, self.weights, self.channels))
+
+    def checked(self, image: Float32, shape: Floats) -> Float64:
+        """The shape `(v, 2)`, or a sentence: compiled loops do not ask whether an index is in its array."""
+        vertices, landmarks = np.asarray(shape, dtype=np.float64), self.level.shape.landmarks
+        if image.shape[2] != self.level.channels or not image.size or vertices.shape != (landmarks, 2):
+            raise ValueError(
+                f"an image of {image.shape} with a shape of {vertices.shape} does not match this level."
+            )
+        return vertices
 
     def spread(self, values: Floats) -> Float32:
         """Values at the chosen pixels `(f c,)` as a block `(V, c, 1, LANES)`."""
@@ -112,6 +116,31 @@ class Mesh:
         inner = mesh_loops.gram(products, self.shares, layout.starts, layout.corners, len(S))
         return np.asarray(S.T @ inner @ S)
 
+    def pass_with_slopes(
+        self, A: Float32, seen: Float32, c: Float32, a: Float32, G: Float64, E: Float64, span: tuple[int, int]
+    ) -> None:
+        """Add A'G to `G (b, rows, m)`: kernels/basis_pass.py."""
+        panels = (self.layout.starts, self.layout.corners, self.layout.weights)
+        pass_with_slopes(A, *panels, seen, c, a, G, E, span, self.channels)
+
+    def pass_over_slopes(self, A: Float32, r: Float32, G: Float64, span: tuple[int, int]) -> None:
+        """Add JA'r to `G (b, rows, m)`: kernels/basis_pass.py."""
+        panels = (self.layout.starts, self.layout.corners, self.layout.weights)
+        pass_over_slopes(A, *panels, r, G, span, self.channels)
+
+    def by_parameter(self, G: Float64) -> Float64:
+        """What a pass with slopes has added up `(b, rows, m)`, as A'J `(b, m, n)`."""
+        return np.asarray(np.swapaxes(G, 1, 2) @ self.level.shape.basis)
+
+    def at_lanes(self) -> Float32:
+        """dW/dp at every lane `(V, LANES, 2, n)`."""
+        layout, shape = self.layout, self.level.shape
+        basis = shape.basis.reshape(-1, 2, shape.parameters)
+        corners = np.repeat(layout.corners, np.diff(layout.starts), axis=0)
+        weights = np.moveaxis(layout.weights, 1, 0)
+        warp = np.einsum("kvl,vkan->vlan", weights, basis[corners], optimize=True)
+        return np.asarray(warp, dtype=np.float32)
+
     def on_frame(self) -> Mesh:
         """The same pixels, among values on the whole frame."""
         if self.everywhere:
@@ -120,6 +149,7 @@ class Mesh:
         neighbours, _ = self.motion.frame.stencil
         return replace(
             self,
+            support=np.arange(len(self.motion.frame.pixels), dtype=np.int32),
             vertices=self.motion.vertices.view(np.uint32),
             weights=self.motion.weights,
             offsets=_offsets(self.motion),
@@ -129,9 +159,8 @@ class Mesh:
 
 
 def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
-    """The mesh of a level with a sparse motion, on all of its pixels or on some of them (rows, ascending)."""
-    motion = level.motion
-    assert isinstance(motion, Sparse)
+    """The mesh of a level, on all of its pixels or on some of them (rows, ascending)."""
+    motion = in_triangles(level.motion)
     neighbours, steps = motion.frame.stencil
     everything = np.arange(len(motion.frame.pixels), dtype=np.int32)
     chosen = everything if pixels is None else np.asarray(pixels, dtype=np.int32)
@@ -145,9 +174,11 @@ def make_mesh(level: Level, pixels: Int32 | None) -> Mesh:
     offsets = _offsets(motion)
     return Mesh(
         level=level,
+        motion=motion,
         layout=layout,
         chosen=chosen,
         everywhere=pixels is None,
+        support=support,
         vertices=motion.vertices[support].view(np.uint32),
         weights=np.ascontiguousarray(motion.weights[support]),
         offsets=np.ascontiguousarray(offsets[support]) if len(offsets) else offsets,

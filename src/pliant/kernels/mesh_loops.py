@@ -41,6 +41,15 @@ def shift(image: Any, shape: Any, vertices: Any, offsets: Any, channels: Any) ->
     return out
 
 
+@compiled(fastmath={"contract"})
+def read(image: Any, positions: Any, channels: Any) -> Any:
+    """The image `(h, w, c)` at positions `(f, 2)`: `(f, c)`."""
+    out = np.empty((len(positions), len(channels)), dtype=np.float32)
+    for q in range(len(positions)):
+        _look(image, positions[q, 0], positions[q, 1], out[q], channels)
+    return out
+
+
 @compiled(fastmath={"contract"}, inline="always")
 def _look(image: Any, x: Any, y: Any, out: Any, channels: Any) -> None:
     """The image `(h, w, c)` at one place, between its four neighbours: `out (c,)`."""

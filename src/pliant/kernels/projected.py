@@ -55,12 +55,8 @@ def projected_kernel(kernel: CpuKernel, w0: float, w: Float64) -> ProjectedKerne
     mesh, basis_mean = kernel.mesh, kernel.basis_mean
     if basis_mean is None:
         raise ValueError("this kernel was made without slopes of the model, but it projects these.")
-    weights = np.moveaxis(mesh.layout.weights, 1, 0)
-    basis = mesh.level.shape.basis.reshape(-1, 2, mesh.level.shape.parameters)
-    corners = np.repeat(mesh.layout.corners, np.diff(mesh.layout.starts), axis=0)
-    # dW/dp at every lane (V, LANES, 2, n), and with it Ja as blocks (n, V, c, LANES).
-    warp = np.einsum("kvl,vkan->vlan", weights, basis[corners], optimize=True).astype(np.float32)
-    J = np.einsum("vcal,vlan->nvcl", kernel.mean_slopes, warp, optimize=True)
+    # Ja as blocks (n, V, c, LANES).
+    J = np.einsum("vcal,vlan->nvcl", kernel.mean_slopes, mesh.at_lanes(), optimize=True)
     weighted = w[:, None] / w0 * basis_mean
     J -= kernel.combined(weighted.T)
     within = basis_mean.T @ weighted

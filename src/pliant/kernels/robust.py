@@ -24,7 +24,7 @@ from pliant.arrays import Float32, Float64, Floats, Int32
 from pliant.compiled import compiled
 from pliant.kernels.basis_pass import LANES
 from pliant.kernels.panels import Layout, make_layout
-from pliant.motion import Motion, PiecewiseAffine, ThinPlateSpline
+from pliant.motion import Motion, in_triangles
 
 USUAL = 0.6
 """Panels that agree by less than this share of the median are weighted down."""
@@ -58,8 +58,7 @@ def centred(mean: Floats, channels: int) -> Floats:
 
 def panel_of_pixel(motion: Motion, chosen: Int32) -> Int32:
     """The panel `(f,)` of each of the chosen pixels, as the compiled kernel has them."""
-    sparse = PiecewiseAffine(motion.frame) if isinstance(motion, ThinPlateSpline) else motion
-    layout = make_layout(sparse, chosen)
+    layout = make_layout(in_triangles(motion), chosen)
     panel = np.repeat(np.arange(layout.panels, dtype=np.int32), np.diff(layout.starts))
     out = np.empty(len(chosen), dtype=np.int32)
     seen = layout.own >= 0

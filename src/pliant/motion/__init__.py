@@ -7,6 +7,7 @@ from pliant.motion.frame import Frame, build_frame
 from pliant.motion.frame import rasterise as rasterise
 from pliant.motion.kinds import MOTIONS, build_motion
 from pliant.motion.kinds import Sparse as Sparse
+from pliant.motion.kinds import in_triangles as in_triangles
 from pliant.motion.kinds import margin_around as margin_around
 from pliant.motion.kinds import motion_of as motion_of
 from pliant.motion.patches import Patches, PatchFrame, build_patches

@@ -12,6 +12,12 @@ from pliant.motion.thin_plate_spline import ThinPlateSpline
 Sparse = PiecewiseAffine | Patches
 """Motions with few vertices a pixel: compiled loops keep what they make sparse."""
 
+
+def in_triangles(motion: Motion) -> Sparse:
+    """The motion itself, or for a spline the affine one of its triangles, in which its pixels lie as well."""
+    return PiecewiseAffine(motion.frame) if isinstance(motion, ThinPlateSpline) else motion
+
+
 MOTIONS: dict[str, type[Frame]] = {
     PiecewiseAffine.name: Frame,
     ThinPlateSpline.name: Frame,
