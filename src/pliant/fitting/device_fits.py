@@ -12,14 +12,12 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.device_pictures import Pictures
-from pliant.appearance.device_views import feature_views
 from pliant.arrays import Concise, Float64, Floats
 from pliant.fitting.fitter import Fitter
-from pliant.fitting.looking import DeviceViews, margin_around
+from pliant.fitting.looking import views_at
 from pliant.fitting.loop import iterate
 from pliant.fitting.preparation import first_coordinates
 from pliant.fitting.status import Status
-from pliant.shape import align
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -36,21 +34,7 @@ def fit_pictures(fitter: Fitter, pictures: Pictures, which: Any, starts: Floats)
     """Fits to pictures `which (B,)` that lie on the fitter's device, from starts `(B, v, 2)`."""
     points = np.asarray(starts, dtype=np.float64)
     for (level, subspace, problem), limit in zip(fitter.prepared, fitter.iterations, strict=True):
-        placed = align(level.shape.mean, points)
-        angles = np.nan_to_num(placed.angle) if level.upright else None
-        margin = margin_around(level, fitter.model.size)
-        views = DeviceViews(
-            feature_views(
-                pictures,
-                which,
-                points,
-                1 / placed.scale,
-                level.features,
-                margin,
-                colour=level.colour,
-                angles=angles,
-            )
-        )
+        views = views_at(level, fitter.model.size, pictures, which, points)
         p = level.shape.project(views.to_view(points))
         first = first_coordinates(problem, subspace, views.images, level.shape.instance(p))
         ended = iterate(problem, views.images, p, first, limit, every_cost=False)

@@ -133,7 +133,6 @@ def look(
 
     Hypotheses about one start look at one view of it if it is `shared`, as long as that is where they are.
     """
-    margin = margin_around(level, size)
     seen: dict[tuple[int, ...], tuple[Image, Float64]] = {}
     numbers = []
     keys: dict[tuple[int, ...], int] = {}
@@ -145,26 +144,33 @@ def look(
         numbers.append(keys[key])
     images, points = [image for image, _ in seen.values()], [shape for _, shape in seen.values()]
     if uploads is None:
+        margin = margin_around(level, size)
         views = [_one(level, *pair, margin) for pair in zip(images, points, strict=True)]
         return HostViews([views[number] for number in numbers])
-    placed = align(level.shape.mean, np.array(points))
-    angles = np.nan_to_num(placed.angle) if level.upright else np.zeros(len(points))
     pictures, which = uploads.of(images)
-    together = feature_views(
-        pictures,
-        np.array(which),
-        np.array(points),
-        1 / placed.scale,
-        level.features,
-        margin,
-        colour=level.colour,
-        angles=angles,
-    )
+    together = views_at(level, size, pictures, np.array(which), np.array(points))
     if len(seen) == len(states):
-        return DeviceViews(together)
+        return together
     import torch
 
-    return DeviceViews(together.of(torch.as_tensor(numbers, device=together.rows.device)))
+    rows = torch.as_tensor(numbers, device=together.images.rows.device)
+    return DeviceViews(together.images.of(rows))
+
+
+def views_at(level: Level, size: float, pictures: Pictures, which: Any, points: Float64) -> DeviceViews:
+    """Views on a device of pictures `which (B,)` about points `(B, v, 2)`, at a level of a model of that size."""
+    placed = align(level.shape.mean, points)
+    seen = feature_views(
+        pictures,
+        which,
+        points,
+        1 / placed.scale,
+        level.features,
+        margin_around(level, size),
+        colour=level.colour,
+        angles=np.nan_to_num(placed.angle) if level.upright else None,
+    )
+    return DeviceViews(seen)
 
 
 def _one(level: Level, image: Image, shape: Float64, margin: float) -> View:

@@ -1,0 +1,285 @@
+"""Fits on a GPU: how many a second, what share of the machine's ceilings that is, and whether they are the CPU's.
+
+The model has the paper's size and settings (150 pixels, two levels, 24 + 16 iterations), and no fit stops before it
+has used its iterations. Rates are those of whole fits from images that lie on the device (views, features and all
+iterations), of the iterations alone, and of `pliant.fit` from JPEG files, which the machine's cores decode.
+Ceilings are measured in the same run: what a copy moves, and what a large matrix product computes. Equality is that
+of the landmarks on LFPW's test set from three starts each, against the kernel of the CPU.
+
+Without a GPU, everything runs on the CPU's PyTorch with few images, which shows that it works and no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import data
+import pliant
+from pliant.appearance.device_pictures import Pictures, upload
+from pliant.batch import fit_all
+from pliant.devices import find_device
+from pliant.fitting.device_fits import fit_pictures
+from pliant.fitting.fitter import Fitter, make_fitter
+from pliant.fitting.looking import views_at
+from pliant.metrics import normalised_error, point_subset
+from pliant.settings import DEFAULT_ALGORITHM, Stopping
+from pliant.starts.noise import random_start
+from tables import print_table
+
+_NOISE = 0.05
+_STARTS = 3
+_WHOLE = Stopping(tolerance=0.0)
+_MAIN = ("po-asy-gn", DEFAULT_ALGORITHM)
+_OTHERS = (
+    "ssd-asy-gn-sch",
+    "po-inv-gn",
+    "ssd-bid-gn-sch",
+    "po-bid-gn-sch",
+    "ssd-inv-n:safe-sch",
+    "po-for-n:safe",
+)
+
+Row = dict[str, Any]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--model", type=Path, help="a model file; it is trained and kept there if it is missing"
+    )
+    parser.add_argument("--fits", type=int, default=4096, help="fits in a batch")
+    parser.add_argument(
+        "--parts", default="ceilings,rates,equal,files,others,splines", help="what to measure"
+    )
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    options = parser.parse_args()
+    there = torch.cuda.is_available()
+    device, count = ("cuda", options.fits) if there else ("torch", 8)
+    print(data.machine())
+    print(torch.cuda.get_device_name() if there else "no GPU: PyTorch on the CPU, few images")
+    with tempfile.TemporaryDirectory() as scratch:
+        model = _model(options.model, Path(scratch), "piecewise-affine", there)
+        test = _test_images(Path(scratch) / "test")
+        finest = model.levels[-1].appearance
+        print(f"A: {finest.components.shape[1]:,} x {finest.modes}, {len(test)} images", flush=True)
+        parts = options.parts.split(",")
+        found: Row = {}
+        if "ceilings" in parts:
+            found["ceilings"] = _ceilings(there)
+            print(found["ceilings"], flush=True)
+        work = _Work(model, test, device, count)
+        if "rates" in parts:
+            found["rates"] = [
+                row
+                for algorithm in _MAIN
+                for sampling in (1.0, 0.5, 0.25)
+                for precision in ("float32", "tf32x3", "tf32")
+                for row in [_rate(work, algorithm, sampling, precision)]
+            ]
+            _print(found["rates"])
+        if "equal" in parts:
+            found["equal"] = _equality(work)
+            _print(found["equal"])
+        if "others" in parts:
+            found["others"] = [_rate(work, algorithm, 1.0, "float32", few=True) for algorithm in _OTHERS]
+            _print(found["others"])
+        if "files" in parts:
+            found["files"] = _from_files(work)
+            print(found["files"], flush=True)
+        if "splines" in parts:
+            splines = _model(None, Path(scratch) / "splines", "thin-plate-spline", there, most=400)
+            work = _Work(splines, test, device, count)
+            found["splines"] = [
+                _rate(work, name, 1.0, precision, few=True)
+                for name in ("ssd-asy-gn-sch", "po-asy-gn")
+                for precision in ("float32", "tf32")
+            ]
+            _print(found["splines"])
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1))
+
+
+class _Work:
+    """Images on the device, and as many starts as fits in a batch."""
+
+    def __init__(self, model: pliant.Model, test: pliant.Dataset, device: str, count: int) -> None:
+        self.model, self.device, self.count = model, device, count
+        self.samples = list(test)
+        self.images = [sample.image() for sample in self.samples]
+        self.truths = [sample.points() for sample in self.samples]
+        pairs = [(k, number) for number in range(_STARTS) for k in range(len(self.samples))]
+        self.pairs = [k for k, _ in pairs]
+        self.starts = [random_start(model, self.truths[k], _NOISE, 0, k, number) for k, number in pairs]
+        rows = np.arange(count) % len(self.pairs)
+        self.which = np.array(self.pairs)[rows]
+        self.batch = np.array(self.starts)[rows]
+        self.pictures: Pictures = upload(self.images, find_device(device))
+
+    def fitter(self, algorithm: str, device: str, **settings: Any) -> Fitter:
+        return make_fitter(
+            self.model,
+            algorithm=algorithm,
+            device=device,
+            hypotheses=1,
+            stopping=_WHOLE,
+            trace=False,
+            confidence=False,
+            **settings,
+        )
+
+    def errors(self, points: Any) -> np.ndarray[Any, Any]:
+        subset = point_subset("interior49", self.model.landmarks)
+        truths = [self.truths[k] for k in self.pairs]
+        return np.array([normalised_error(p, t, subset) for p, t in zip(points, truths, strict=True)])
+
+
+def _rate(work: _Work, algorithm: str, sampling: float, precision: str, few: bool = False) -> Row:
+    """Whole fits a second from pictures on the device, and how far the points are from those of float32."""
+    fitter = work.fitter(algorithm, work.device, sampling=sampling, precision=precision)
+    count = min(work.count, 1024) if few else work.count
+    which, starts = work.which[:count], work.batch[:count]
+    fits = fit_pictures(fitter, work.pictures, which, starts)
+    seconds = _seconds(lambda: fit_pictures(fitter, work.pictures, which, starts), 1 if few else 3)
+    views = _seconds(lambda: _views_alone(work, which, starts), 1 if few else 3)
+    row = {
+        "algorithm": algorithm,
+        "pixels": f"{sampling:.0%}",
+        "precision": precision,
+        "fits": count,
+        "fits_per_second": count / seconds,
+        "without_views": count / max(seconds - views, 1e-9),
+        "us_views": views / count * 1e6,
+        "iterations": float(np.mean(fits.iterations)),
+    }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def _views_alone(work: _Work, which: Any, starts: Any) -> None:
+    for level in work.model.levels:
+        views_at(level, work.model.size, work.pictures, which, starts)
+
+
+def _equality(work: _Work) -> list[Row]:
+    """Fits of the whole test set on both, by the same `fit_all`."""
+    rows = []
+    tasks = [(work.images[k], start) for k, start in zip(work.pairs, work.starts, strict=True)]
+    if work.device != "cuda":
+        tasks = tasks[:8]
+    for algorithm in _MAIN:
+        here = _fits(work.fitter(algorithm, "cpu"), tasks)
+        kinds = [("cpu", here)]
+        for precision in ("float32", "tf32x3", "tf32"):
+            kinds.append((precision, _fits(work.fitter(algorithm, work.device, precision=precision), tasks)))
+        for name, (points, seconds) in kinds:
+            apart = np.abs(points - here[0]).max(axis=(1, 2))
+            errors = work.errors(points) if len(points) == len(work.pairs) else np.full(len(points), np.nan)
+            row = {
+                "algorithm": algorithm,
+                "kernel": name,
+                "within_0.05_px": float(np.mean(apart < 0.05)),
+                "median_px": float(np.median(apart)),
+                "largest_px": float(apart.max()),
+                **{f"<{bound}": float(np.mean(errors < bound)) for bound in (0.02, 0.03, 0.04)},
+                "mean_error": float(errors.mean()),
+                "fits_per_second": len(points) / seconds,
+            }
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    return rows
+
+
+def _fits(fitter: Fitter, tasks: list[Any]) -> tuple[Any, float]:
+    list(fit_all(fitter, tasks[:2]))
+    begin = time.perf_counter()
+    points = np.array([fit.points for fit in fit_all(fitter, tasks, len(tasks))])
+    return points, time.perf_counter() - begin
+
+
+def _from_files(work: _Work) -> Row:
+    """`fit_all` from files on disk: reading, decoding, fitting, and a result for each."""
+    sources = [sample.image_source for sample in work.samples]
+    if any(callable(source) for source in sources):
+        return {"files": "the images are not files here"}
+    turns = 20 if work.device == "cuda" else 1
+    tasks = [(str(sources[k]), start) for k, start in zip(work.pairs, work.starts, strict=True)]
+    tasks = (tasks * turns)[: 12_000 if work.device == "cuda" else 8]
+    out: Row = {"files": len(tasks)}
+    for algorithm in _MAIN:
+        for precision in ("float32", "tf32"):
+            fitter = work.fitter(algorithm, work.device, precision=precision)
+            out[f"{algorithm} {precision} a second"] = len(tasks) / _fits(fitter, tasks)[1]
+    return out
+
+
+def _ceilings(there: bool) -> Row:
+    if not there:
+        return {}
+    values = torch.randn(2**28, device="cuda")
+    other = torch.empty_like(values)
+    one = torch.randn(8192, 8192, device="cuda")
+    out: Row = {"copy_TB_per_s": 2 * 4 * 2**28 / _seconds(lambda: other.copy_(values), 5) / 1e12}
+    for allowed in (False, True):
+        torch.backends.cuda.matmul.allow_tf32 = allowed
+        name = "tf32" if allowed else "float32"
+        out[f"{name}_TFLOP_per_s"] = 2 * 8192**3 / _seconds(lambda: one @ one, 5) / 1e12
+    torch.backends.cuda.matmul.allow_tf32 = False
+    return out
+
+
+def _seconds(work: Callable[[], object], turns: int) -> float:
+    """The least of so many turns, after one that does not count."""
+    times = []
+    for _ in range(turns + 1):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        begin = time.perf_counter()
+        work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - begin)
+    return min(times[1:])
+
+
+def _model(
+    path: Path | None, scratch: Path, motion: str, there: bool, most: int | None = None
+) -> pliant.Model:
+    if path is not None and path.exists():
+        return pliant.load(path)
+    faces = data.faces(scratch / "train", 60)
+    if most is not None or not there:
+        faces = faces[: most if there else 60]
+    begin = time.perf_counter()
+    settings = pliant.Training(preset="paper", motion=motion, confidence=False, detector="none")
+    model = pliant.train(faces, settings)
+    print(f"trained in {time.perf_counter() - begin:.0f} s", flush=True)
+    if path is not None:
+        model.save(path)
+    return model
+
+
+def _test_images(scratch: Path) -> pliant.Dataset:
+    [folder] = data.folders("lfpw/testset", synthetic_count=70, scratch=scratch)
+    return pliant.load_dataset(folder)
+
+
+def _print(rows: list[Row]) -> None:
+    shown = {
+        key: (lambda value: f"{value:.4g}" if isinstance(value, float) else str(value)) for key in rows[0]
+    }
+    print_table(rows, shown)
+
+
+if __name__ == "__main__":
+    main()
