@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
 from pliant.arrays import Floats, Image
+from pliant.devices import ON_TORCH, DeviceFailed
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult, failed
 from pliant.inputs import ImageSource, StartSource, is_one_image, paired, read, require_file, start_of_one
@@ -29,6 +30,12 @@ from pliant.threads import one_blas_thread
 
 BLOCK = 8
 """Most images that are fitted together: so many share what is read of the model."""
+
+_BLOCK_ON_DEVICE = 512
+"""The same on a device, which has room for more and no use for fewer."""
+
+_READERS = 8
+"""Threads that read images for a device, at most: each holds a block of them."""
 
 Outcome = TypeVar("Outcome")
 
@@ -223,7 +230,10 @@ def fit_all(
     few = list(islice(pending, BLOCK))
     if count is None and len(few) < BLOCK:
         count = len(few)
+    most, threads_most = _limits(fitter)
     size = block or (BLOCK if count is None else max(1, min(BLOCK, count // BLOCK)))
+    if most > BLOCK:
+        size = most if count is None else max(1, min(most, count))
     pending = chain(few, pending)
     first = list(islice(pending, size))
     threads = fitter.jobs if count == 1 else 1
@@ -232,19 +242,26 @@ def fit_all(
     with one_blas_thread():
         if first:
             _ = fitter.prepared  # made once, not by every thread
-        pool = ThreadPoolExecutor(fitter.jobs)
+        pool = ThreadPoolExecutor(threads_most)
         ahead: deque[Future[list[Any]]] = deque()
         try:
             while first:
                 ahead.append(pool.submit(one, first))
                 first = list(islice(pending, size))
-                if len(ahead) > 2 * fitter.jobs:
+                if len(ahead) > 2 * threads_most:
                     yield from ahead.popleft().result()
             while ahead:
                 yield from ahead.popleft().result()
         finally:
             # Left early by Ctrl-C or an error: blocks that have not begun need not.
             pool.shutdown(cancel_futures=True)
+
+
+def _limits(fitter: Fitter) -> tuple[int, int]:
+    """How many images are fitted together, and how many threads there are for blocks of them, at most."""
+    if fitter.settings.device in ON_TORCH:
+        return _BLOCK_ON_DEVICE, min(fitter.jobs, _READERS)
+    return BLOCK, fitter.jobs
 
 
 def _fit_block(
@@ -283,10 +300,13 @@ def _fit_block(
 def _fit_groups(fitter: Fitter, tasks: Sequence[tuple[Image, Floats]], threads: int) -> list[FitResult]:
     """Fits of images from starts, whatever goes wrong with one; an image comes once for each object in it."""
     fits: list[FitResult] = []
-    for first in range(0, len(tasks), BLOCK):
-        some = tasks[first : first + BLOCK]
+    most, _ = _limits(fitter)
+    for first in range(0, len(tasks), most):
+        some = tasks[first : first + most]
         try:
             fits += fitter.block([image for image, _ in some], [start for _, start in some], threads)
+        except DeviceFailed:
+            raise
         except Exception:
             # One image did it. The others are fitted all the same.
             fits += [_fit_alone(fitter, image, start, threads) for image, start in some]
@@ -296,5 +316,7 @@ def _fit_groups(fitter: Fitter, tasks: Sequence[tuple[Image, Floats]], threads: 
 def _fit_alone(fitter: Fitter, image: Image, start: Floats, threads: int) -> FitResult:
     try:
         return fitter.block([image], [start], threads)[0]
+    except DeviceFailed:
+        raise
     except Exception as error:
         return failed(fitter.model, str(fitter.algorithm), None, said(error))

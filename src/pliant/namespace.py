@@ -116,3 +116,18 @@ def blocks_of(rows: list[list[Array]]) -> Array:
     """A matrix `(..., j, k)` of blocks, given row by row."""
     xp = namespace(rows[0][0])
     return xp.concatenate([xp.concatenate(row, axis=-1) for row in rows], axis=-2)
+
+
+def positive_solution(matrices: Array, right: Array, singular: float, damping: float) -> Array:
+    """Solutions `(B, k)` of positive systems of tensors `(B, k, k)` by Cholesky's method, without waiting for them.
+
+    A matrix that is still positive after a share `singular` of its trace is taken from its diagonal has no
+    eigenvalue that a pseudo-inverse would leave out. The others have a share `damping` added.
+    """
+    torch = sys.modules["torch"]
+    diagonal = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
+    trace = matrices.diagonal(dim1=-2, dim2=-1).sum(-1)[:, None, None]
+    _, failed = torch.linalg.cholesky_ex(matrices - singular * trace * diagonal)
+    more = torch.where(failed[:, None, None] > 0, damping * trace + 1e-300, 0.0)
+    factors, _ = torch.linalg.cholesky_ex(matrices + more * diagonal)
+    return torch.cholesky_solve(right[:, :, None], factors)[:, :, 0]

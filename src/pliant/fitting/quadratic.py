@@ -54,7 +54,8 @@ def needs_of(algorithm: Algorithm, weights: Weights) -> Needs:
 class Quadratic:
     """Gradient and Hessian for a batch: `gc (B, m)`, `gu (B, k)`, `Hcc (m,)`, `Hcu (B, m, k)`, `Huu (B, k, k)`.
 
-    `blocks` is how many sets of shape unknowns there are: 2 for bidirectional composition.
+    `blocks` is how many sets of shape unknowns there are: 2 for bidirectional composition. Without curvature, Huu
+    is positive, or zero in some directions: `positive` says that nothing else was added.
     """
 
     gc: Float64
@@ -63,6 +64,7 @@ class Quadratic:
     Hcu: Float64
     Huu: Float64
     blocks: int
+    positive: bool = True
 
 
 def quadratic(
@@ -117,13 +119,13 @@ def quadratic(
         precision = beside(weights.appearance_precision, gu)
         gc = -w0 * system.needed("basis_residual") + precision * appearance_parameters
         # eq. 74, 77, 126, 129
-        return Quadratic(gc, gu, w0 + precision, Hcu, Huu, T.shape[1])
+        return Quadratic(gc, gu, w0 + precision, Hcu, Huu, T.shape[1], newton is None)
     if not projected:
         AK = _along(system, V, "basis_image", "basis_model")
         weighted = AK.mT * beside(weights.appearance, AK)
         gu = gu - (weighted @ system.needed("basis_residual")[:, :, None])[:, :, 0]  # eq. 59, 60
         Huu = Huu - weighted @ AK  # eq. 59, 60
-    return Quadratic(gu[:, :0], gu, gu.reshape(-1)[:0], Huu[:, :0], Huu, blocks=T.shape[1])
+    return Quadratic(gu[:, :0], gu, gu.reshape(-1)[:0], Huu[:, :0], Huu, T.shape[1], newton is None)
 
 
 def _curvature(system: System, T: Float64, newton: Newton) -> Float64:

@@ -19,9 +19,17 @@ from pliant.arrays import Int32
 from pliant.kernels import torch_pixels
 from pliant.kernels.robust import USUAL, centred, panel_of_pixel
 from pliant.kernels.system import Needs, System, united
-from pliant.kernels.torch_products import Factor, Precision, factor, product_with
+from pliant.kernels.torch_products import (
+    Factor,
+    PixelOrder,
+    Precision,
+    factor,
+    padded,
+    pixel_order,
+    product_with,
+)
 from pliant.level import Level
-from pliant.motion import jacobian
+from pliant.motion import Sparse, jacobian
 from pliant.namespace import Array, namespace
 
 
@@ -30,13 +38,13 @@ class _Pairs:
     """Products of columns of dW/dp `(2, f, n)` at f pixels, for sums over them.
 
     `single (2 f, n)` are the columns themselves, `symmetric (3 f, n (n + 1) / 2)` belong to xx, xy and yy, and
-    `all (4 f, n n)` to xx, xy, yx and yy.
+    `every (4 f, n n)` to xx, xy, yx and yy. `unfold (n, n)` says which symmetric one each pair is.
     """
 
     single: Array
     symmetric: Factor
     every: Factor
-    n: int
+    unfold: Array
 
     def along(self, sums: Array) -> Array:
         """J'e `(B, n)` from sums `(B, 2, f)`."""
@@ -44,17 +52,12 @@ class _Pairs:
 
     def square(self, sums: Array) -> Array:
         """J'J `(B, n, n)` from sums `(B, 3, f)`."""
-        xp = namespace(sums)
-        upper = self.symmetric.times(sums.flatten(1)).double()
-        i, j = xp.triu_indices(self.n, self.n, device=sums.device)
-        out = xp.empty((len(sums), self.n, self.n), dtype=upper.dtype, device=sums.device)
-        out[:, i, j] = upper
-        out[:, j, i] = upper
-        return out
+        return self.symmetric.times(sums.flatten(1)).double()[:, self.unfold]
 
     def between(self, sums: Array) -> Array:
         """J'K `(B, n, n)` from sums `(B, 4, f)`."""
-        return self.every.times(sums.flatten(1)).double().reshape(-1, self.n, self.n)
+        n = len(self.unfold)
+        return self.every.times(sums.flatten(1))[:, : n * n].double().reshape(-1, n, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +93,7 @@ class TorchKernel:
     moving: Callable[[Array], Array] | None = None
     panels: Array | None = None
     chosen: Array | None = None
+    order: PixelOrder | None = None
 
     def system(self, images: Any, shapes: Array, coordinates: Array, needs: Needs) -> System:
         """The System of B views on the device with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
@@ -146,7 +150,7 @@ class TorchKernel:
             h = self._model_slopes(c, appearance) if moving else self.mean_slopes
         sums = self.pixel_loops.sums(e, g, h, moving=moving)
         # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
-        Ae = self.basis.times(e.flatten(1)).double()
+        Ae = self.basis.times(e.flatten(1))[:, : c.shape[1]].double()
         Ar = Ae - c  # eq. 36, 41
         ee = sums.values.double().sum(axis=1)
         found = {"residual_residual": ee - ((Ae + Ar) * c).sum(axis=1), "basis_residual": Ar}
@@ -185,7 +189,7 @@ class TorchKernel:
         frame = (*self._stencil, self.chosen)
 
         def bent(side: Array) -> Array:
-            return self.pairs.square(torch_pixels.bends(side, *frame, y))
+            return self.pairs.square(torch_pixels.bends(side, *frame, self.steps, y))
 
         moving = None if not needs.moving_basis else _made(self.moving)(r)
         return replace(
@@ -234,11 +238,15 @@ class TorchKernel:
         xp = namespace(e)
         flat = e.flatten(1)
         if c is None:
-            c = self.basis.times(flat) * _float32(self.subspace.shrinkage, e)
+            known_modes = len(self.subspace.variances)
+            c = self.basis.times(flat)[:, :known_modes] * _float32(self.subspace.shrinkage, e)
         known = (c.float() @ self.spread.whole).reshape(e.shape)
-        mean = _float32(centred(self.subspace.mean, self.level.channels), e).reshape(e.shape[1:])
+        expected = centred(self.subspace.mean, self.level.channels)
+        mean = e.new_tensor(_made(self.order).spread_channels(expected, self.level.channels)).reshape(
+            e.shape[1:]
+        )
         i, a = e + mean, known + mean
-        panels = _made(self.panels)
+        panels, live = _made(self.panels), (self.own >= 0).double()
         count = int(panels.max()) + 1
 
         def by_panel(values: Array) -> Array:
@@ -250,8 +258,8 @@ class TorchKernel:
         flat_panel = together <= 1e-9 * xp.clip(together.amax(1, keepdim=True), 1e-30, None)
         agreement = xp.where(flat_panel, 1.0, 2 * ia / xp.where(flat_panel, 1.0, together))
         order = agreement.argsort(1)
-        reached = xp.bincount(panels, minlength=count)[order].cumsum(1)
-        middle = xp.searchsorted(reached.double(), reached[:, -1:].double() / 2)
+        reached = xp.bincount(panels, weights=live, minlength=count)[order].cumsum(1)
+        middle = xp.searchsorted(reached, reached[:, -1:] / 2)
         usual = USUAL * agreement.gather(1, order.gather(1, middle))
         roots = xp.where(usual > 0, xp.clip(agreement / xp.where(usual > 0, usual, 1.0), 0.0, 1.0), 1.0)
         root = roots[:, panels].float()[:, :, None]
@@ -315,34 +323,40 @@ def torch_kernel(
     place[support] = np.arange(len(support))
 
     def put(values: Any, dtype: Any = torch.float32) -> Any:
-        return torch.as_tensor(np.array(values), dtype=dtype, device=device)
+        return torch.as_tensor(np.array(values, order="C"), dtype=dtype, device=device)
 
-    warp = put(jacobian(motion, level.shape)[chosen]).permute(1, 0, 2).contiguous()
-    basis = put(subspace.basis)
+    order = pixel_order(motion, chosen)
+    # Where it is padded, any pixel will do: its steps are zero.
+    real, pixel = order.places >= 0, chosen[np.maximum(order.places, 0)]
+    shares = put(motion.weights[pixel] * real[:, None]) if isinstance(motion, Sparse) else torch.zeros(0)
+    warp = put(np.moveaxis(jacobian(motion, level.shape)[pixel] * real[:, None, None], 1, 0))
+    basis = put(order.spread_channels(np.asarray(subspace.basis), channels))
     nothing = np.zeros((level.shape.landmarks, 2))
-    products = product_with(motion, level.shape.basis, chosen, basis, channels, warp, precision)
+    products = product_with(motion, level.shape.basis, order, shares, basis, warp, precision)
     kernel = TorchKernel(
         level=level,
         subspace=subspace,
         pixel_loops=_loops_for(device, channels),
         matrix=put(motion.matrix()[support]),
         fixed=put(motion.positions(nothing)[support]),
-        own=put(place[chosen], torch.int64),
-        neighbours=put(place[neighbours[:, :, chosen]], torch.int64),
-        steps=put(steps[:, chosen]),
+        own=put(np.where(real, place[pixel], -1), torch.int64),
+        neighbours=put(place[neighbours[:, :, pixel]], torch.int64),
+        steps=put(steps[:, pixel] * real),
         # Costs are differences of products with A: these are never rounded to TF32.
-        basis=factor(basis.T.contiguous(), "float32" if precision == "float32" else "tf32x3"),
-        spread=factor(basis, "float32"),
-        mean=put(subspace.mean).reshape(-1, channels),
+        basis=factor(_padded_columns(basis.T), "float32" if precision == "float32" else "tf32x3"),
+        spread=Factor(basis, None, "float32"),
+        mean=put(order.spread_channels(np.asarray(subspace.mean), channels)).reshape(-1, channels),
         pairs=_pairs_of(warp, precision),
         products=products,
         mean_slopes=torch.zeros(0),
         mean_mean=torch.zeros(0),
-        chosen=put(chosen, torch.int64),
-        panels=put(panel_of_pixel(motion, chosen.astype(np.int32)), torch.int64) if robust else None,
+        chosen=put(pixel, torch.int64),
+        order=order,
+        panels=put(order.spread(panel_of_pixel(motion, chosen.astype(np.int32))), torch.int64)
+        if robust
+        else None,
     )
-    frame_stencil = kernel._stencil
-    at_chosen = frame_stencil[0][:, :, kernel.chosen], frame_stencil[1][:, kernel.chosen]
+    at_chosen = kernel._stencil[0][:, :, kernel.chosen], kernel.steps
 
     def slopes_of(rows: Any) -> Any:
         return torch_pixels.slopes(rows.reshape(len(rows), -1, channels), *at_chosen).contiguous()
@@ -368,7 +382,7 @@ def torch_kernel(
         rows = torch.cat([slopes_of(components[k : k + 1]).reshape(1, -1) for k in range(m)])
         kernel = replace(kernel, slope_rows=factor(rows, "float32"))
     if needs.moving_basis:
-        moving = _moving_product(motion, level, chosen, components, slopes_of, warp)
+        moving = _moving_product(level, order, shares, components, slopes_of, warp)
         kernel = replace(kernel, moving=moving)
     return kernel
 
@@ -393,9 +407,9 @@ def _basis_basis(
 
 
 def _moving_product(
-    motion: Any,
     level: Level,
-    chosen: Any,
+    order: PixelOrder,
+    shares: Array,
     components: Array,
     slopes_of: Callable[[Array], Array],
     warp: Array,
@@ -409,17 +423,8 @@ def _moving_product(
         one = np.zeros_like(shape_basis)
         one[:, axis] = shape_basis[:, axis]
         flat = warp * xp.eye(2, device=warp.device)[axis][:, None, None]
-        sides.append(
-            product_with(
-                motion,
-                one.reshape(level.shape.basis.shape),
-                chosen,
-                slopes[axis],
-                level.channels,
-                flat,
-                "float32",
-            )
-        )
+        rows = one.reshape(level.shape.basis.shape)
+        sides.append(product_with(level.motion, rows, order, shares, slopes[axis], flat, "float32"))
 
     def product(r: Array) -> Array:
         both = xp.stack([r, r])
@@ -447,6 +452,7 @@ def torch_projected(
             by_pixel = slopes.reshape(len(slopes), -1, kernel.level.channels)
             slopes = by_pixel[:, pixels].reshape(len(slopes), -1)
         rows, own_model = project_slopes(slopes, kernel.subspace.basis, w0, w)
+        rows = _made(kernel.order).spread_channels(rows, kernel.level.channels)
         stages.append((J.new_tensor(rows).T.contiguous(), model.new_tensor(own_model)))
     return TorchProjected(kernel, w0, (*stages, (J.contiguous(), model)))
 
@@ -482,9 +488,20 @@ def _pairs_of(warp: Array, precision: Precision) -> _Pairs:
     mixed = x[:, i] * y[:, j] + y[:, i] * x[:, j]
     symmetric = xp.cat([x[:, i] * x[:, j], mixed, y[:, i] * y[:, j]])
     every = xp.cat([(a[:, :, None] * b[:, None, :]).reshape(f, -1) for a in warp for b in warp])
-    # A Hessian that is a little off still leads to the same place: only gradients have to be exact.
-    rough = precision if precision != "tf32x3" else "tf32"
-    return _Pairs(xp.cat([x, y]), factor(symmetric, rough), factor(every, rough), n)
+    unfold = xp.zeros((n, n), dtype=xp.int64, device=warp.device)
+    unfold[i, j] = unfold[j, i] = xp.arange(len(i), device=warp.device)
+    return _Pairs(
+        xp.cat([x, y]),
+        factor(_padded_columns(symmetric), precision),
+        factor(_padded_columns(every), precision),
+        unfold,
+    )
+
+
+def _padded_columns(right: Array) -> Array:
+    """A right side `(k, j)` with columns of zeros, for matrix units: see `torch_products`."""
+    xp = namespace(right)
+    return xp.nn.functional.pad(right, (0, padded(right.shape[1]) - right.shape[1]))
 
 
 def _float32(values: Any, like: Array) -> Array:

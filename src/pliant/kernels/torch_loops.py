@@ -52,12 +52,14 @@ def _warp(pixels, rows, sizes, positions, out, count, height, width, P: tl.const
 
 def warp(pixels: Any, rows: Any, sizes: Any, positions: Any) -> Any:
     batch, count = positions.shape[:2]
+    # Loops read memory as it lies.
+    assert pixels.is_contiguous()
     out = torch.empty(batch, count, pixels.shape[-1], device=pixels.device)
     grid = (batch, triton.cdiv(count, _PIXELS))
     _warp[grid](
         pixels,
-        rows,
-        sizes,
+        rows.contiguous(),
+        sizes.contiguous(),
         positions.contiguous(),
         out,
         count,
@@ -67,6 +69,24 @@ def warp(pixels: Any, rows: Any, sizes: Any, positions: Any) -> Any:
         C=pixels.shape[-1],
     )
     return out
+
+
+@triton.jit
+def _split(values, coarse, rest, count, P: tl.constexpr):
+    place = tl.program_id(0).to(tl.int64) * P + tl.arange(0, P)
+    here = place < count
+    value = tl.load(values + place, mask=here, other=0.0)
+    short = (value.to(tl.int32, bitcast=True) & -8192).to(tl.float32, bitcast=True)
+    tl.store(coarse + place, short, mask=here)
+    tl.store(rest + place, value - short, mask=here)
+
+
+def split(values: Any) -> tuple[Any, Any]:
+    """Float32 without the bits that TF32 has no room for, and what these are."""
+    values = values.contiguous()
+    coarse, rest = torch.empty_like(values), torch.empty_like(values)
+    _split[(triton.cdiv(values.numel(), 1024),)](values, coarse, rest, values.numel(), P=1024)
+    return coarse, rest
 
 
 @triton.jit
@@ -92,8 +112,9 @@ def _seen(
     table = values + image * k * C
     place = (pixel * C)[:, None] + channel
     own_place = tl.load(own + pixel, mask=here, other=0)
-    value = tl.load(table + (own_place * C)[:, None] + channel, mask=mask, other=0.0)
-    usual = tl.load(mean + place, mask=mask, other=0.0)
+    real = mask & (own_place >= 0)[:, None]
+    value = tl.load(table + (own_place * C)[:, None] + channel, mask=real, other=0.0)
+    usual = tl.load(mean + place, mask=real, other=0.0)
     tl.store(e_out + image * f * C + place, value - usual, mask=mask)
     if SLOPES:
         for axis in tl.static_range(2):
@@ -108,6 +129,7 @@ def _seen(
 def seen(values: Any, own: Any, mean: Any, neighbours: Any, steps: Any) -> tuple[Any, Any]:
     batch, k, channels = values.shape
     f = len(own)
+    assert all(one is None or one.is_contiguous() for one in (values, own, mean, neighbours, steps))
     e = torch.empty(batch, f, channels, device=values.device)
     g = None if neighbours is None else torch.empty(2, batch, f, channels, device=values.device)
     grid = (batch, triton.cdiv(f, _PIXELS))
@@ -184,6 +206,7 @@ def _sums(
 def sums(e: Any, g: Any, h: Any, *, moving: bool) -> Sums:
     batch, f, channels = e.shape
     image, model = g is not None, h is not None
+    assert all(one is None or one.is_contiguous() for one in (e, g, h))
     counts = [1, 3 * image, 2 * image, 2 * model, 3 * (model and moving), 4 * (model and image)]
     out = torch.empty(batch, sum(counts), f, device=e.device)
     grid = (batch, triton.cdiv(f, _PIXELS))

@@ -38,8 +38,11 @@ def slopes(values: Array, neighbours: Array, steps: Array) -> Array:
 def seen(
     values: Array, own: Array, mean: Array, neighbours: Array | None, steps: Array
 ) -> tuple[Array, Array | None]:
-    """Values `(B, k, c)` at the pixels `own (f,)` less the mean `(f, c)`, and slopes if they have neighbours."""
-    e = values[:, own] - mean
+    """Values `(B, k, c)` at the pixels `own (f,)` less the mean `(f, c)`, and slopes if they have neighbours.
+
+    Where `own` is negative, there is no pixel, and all is zero: steps are too.
+    """
+    e = (values[:, namespace(own).clip(own, 0)] - mean) * (own >= 0)[:, None]
     return e, None if neighbours is None else slopes(values, neighbours, steps)
 
 
@@ -69,16 +72,16 @@ def sums(e: Array, g: Array | None, h: Array | None, *, moving: bool) -> Sums:
     )
 
 
-def bends(values: Array, neighbours: Array, steps: Array, chosen: Array, y: Array) -> Array:
+def bends(values: Array, neighbours: Array, steps: Array, chosen: Array, own_steps: Array, y: Array) -> Array:
     """Second differences of values `(B, F, c)` on the whole frame, times y `(B, f, c)` at the chosen pixels `(f,)`.
 
     Summed over channels they are xx, xy and yy, `(B, 3, f)`; the two mixed ones differ where the stencil is
-    one-sided, and their mean counts.
+    one-sided, and their mean counts. `own_steps (2, f)` are those of the chosen pixels.
     """
     xp = namespace(values)
     first = slopes(values, neighbours, steps)
-    beside, shares = neighbours[:, :, chosen], steps[:, chosen]
-    xx, xy = (slopes(one, beside, shares) for one in first)
+    beside = neighbours[:, :, chosen]
+    xx, xy = (slopes(one, beside, own_steps) for one in first)
     return xp.stack(
         [
             (xx[0] * y).sum(-1),

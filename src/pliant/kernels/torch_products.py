@@ -4,8 +4,9 @@ A piecewise affine warp moves a pixel with three vertices, so A'J is the sum ove
 (A w)'g S, where w are the pixels' weights for a corner, g the slopes of the images and S the rows of the shape
 basis of that corner. With A w computed once for each corner, a triangle is one matrix product for all images and
 modes, which is what matrix units are for. It takes six columns an image instead of the n of a dense Jacobian, and
-no Jacobian is written to memory. In patches there is one corner. A spline moves every pixel with every vertex:
-there, J is built, a few images at a time.
+no Jacobian is written to memory. Triangles of about the same size are padded to the same one, and share a batched
+product. In patches there is one corner. A spline moves every pixel with every vertex: there, J is built, a few
+images at a time.
 
 Products in float32 are exact to rounding. `tf32x3` splits both sides into a part that TF32 holds and the rest, and
 leaves out only the product of the rests: its errors are those of float32. `tf32` rounds both sides to 11 bits.
@@ -18,11 +19,62 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pliant.arrays import Float64
 from pliant.motion import Motion, Sparse
 from pliant.namespace import Array, namespace
 
 Precision = Literal["float32", "tf32x3", "tf32"]
+
+_PADDED_TO = 8
+"""Pixels of a triangle are padded to a multiple of this: larger ones waste arithmetic, smaller ones launches."""
+
+MODES_PADDED_TO = 16
+"""And modes to a multiple of this: matrix units read rows that begin at multiples of 16 bytes, and no others."""
+
+
+@dataclass(frozen=True, eq=False)
+class PixelOrder:
+    """The order in which a device has the f chosen pixels: `places (f',)` among them, or -1 where it is padded.
+
+    `buckets` are triangles or patches of one padded size each: their numbers, where their pixels begin, and how
+    many each has. A spline has none, and its pixels are in their own order.
+    """
+
+    places: NDArray[np.int64]
+    buckets: tuple[tuple[NDArray[np.int64], int, int], ...] = ()
+
+    def spread(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values `(..., f)` as `(..., f')`, with zeros where it is padded."""
+        return np.where(self.places >= 0, values[..., np.maximum(self.places, 0)], 0).astype(values.dtype)
+
+    def spread_channels(self, values: NDArray[Any], channels: int) -> NDArray[Any]:
+        """Values `(..., f c)` as `(..., f' c)`, with zeros where it is padded."""
+        by_pixel = values.reshape(*values.shape[:-1], -1, channels)
+        out = np.zeros((*values.shape[:-1], len(self.places), channels), dtype=values.dtype)
+        out[..., self.places >= 0, :] = by_pixel[..., self.places[self.places >= 0], :]
+        return out.reshape(*values.shape[:-1], -1)
+
+
+def pixel_order(motion: Motion, chosen: NDArray[np.int64]) -> PixelOrder:
+    """The order of chosen pixels (rows of the frame, ascending, and so sorted by triangle or patch)."""
+    if not isinstance(motion, Sparse):
+        return PixelOrder(np.arange(len(chosen)))
+    bounds = np.searchsorted(chosen, motion.frame.first_pixel)
+    counts = np.diff(bounds)
+    padded = -(-counts // _PADDED_TO) * _PADDED_TO
+    places, buckets, begin = [], [], 0
+    for size in np.unique(padded[padded > 0]).tolist():
+        numbers = np.flatnonzero(padded == size)
+        buckets.append((numbers, begin, size))
+        for number in numbers:
+            own = np.full(size, -1, dtype=np.int64)
+            own[: counts[number]] = np.arange(bounds[number], bounds[number + 1])
+            places.append(own)
+        begin += size * len(numbers)
+    return PixelOrder(np.concatenate(places), tuple(buckets))
 
 
 @contextmanager
@@ -40,69 +92,93 @@ def _tf32(allowed: bool) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The right side `(k, j)` of products that are made many times, split once if the precision asks for it."""
+    """The right side `(k, j)` of products that are made many times, split once if the precision asks for it.
+
+    There may be several, `(T, k, j)`, for as many left sides `(T, B, k)`. Columns lie together in memory.
+    """
 
     whole: Array
     rest: Array | None
     precision: Precision
 
-    def times(self, left: Array, out: Array | None = None) -> Array:
+    def times(self, left: Array) -> Array:
         """Left `(B, k)` times this: `(B, j)`."""
         xp = namespace(left)
         with _tf32(self.precision != "float32"):
             if self.rest is None:
-                return xp.mm(left, self.whole, out=out)
-            coarse = truncated(left)
-            out = xp.mm(left - coarse, self.whole, out=out)
-            xp.addmm(out, coarse, self.rest, out=out)
-            return xp.addmm(out, coarse, self.whole, out=out)
+                return left @ self.whole
+            coarse, rest = split(left)
+            return xp.addmm(xp.addmm(rest @ self.whole, coarse, self.rest), coarse, self.whole)
 
 
 def factor(right: Array, precision: Precision) -> Factor:
+    """The factor of `right`, which is `(k, j)` or `(T, k, j)`."""
+    together = right.mT.contiguous()
     if precision != "tf32x3":
-        return Factor(right, None, precision)
-    coarse = truncated(right)
-    return Factor(coarse, right - coarse, precision)
+        return Factor(together.mT, None, precision)
+    coarse, rest = split(together)
+    return Factor(coarse.mT, rest.mT, precision)
 
 
-def truncated(values: Array) -> Array:
-    """Float32 with the bits that TF32 has no room for set to zero."""
+def split(values: Array) -> tuple[Array, Array]:
+    """Float32 without the bits that TF32 has no room for, and what these are."""
+    if values.device.type == "cuda":
+        try:
+            from pliant.kernels.torch_loops import split as in_one_pass
+        except ImportError:
+            pass
+        else:
+            return in_one_pass(values)
     xp = namespace(values)
-    return (values.contiguous().view(xp.int32) & ~0x1FFF).view(xp.float32)
+    coarse = (values.contiguous().view(xp.int32) & ~0x1FFF).view(xp.float32)
+    return coarse, values - coarse
 
 
 @dataclass(frozen=True, eq=False)
-class _Group:
-    """The columns of a triangle or patch in slopes `(B, f c)`, and A w for its corners, `(columns, corners m)`."""
+class _Bucket:
+    """Columns of T triangles in slopes `(B, f' c)`, and A w for their corners, `(T, columns / T, corners m')`."""
 
     columns: slice
     weighted: Factor
+
+    def of(self, flat: Array) -> Array:
+        """The columns of each triangle, `(T, B, columns / T)`."""
+        return flat[:, self.columns].unflatten(1, (len(self.weighted.whole), -1)).transpose(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
 class GroupedProduct:
     """A'J of a sparse motion. `corners (2, k, T, n)` are rows of the shape basis, by axis, corner and triangle."""
 
-    groups: Sequence[_Group]
+    buckets: Sequence[_Bucket]
     corners: Array
     modes: int
 
     def __call__(self, g: Array) -> Array:
-        """A'J `(B, m, n)` for slopes `(2, B, f, c)`."""
+        """A'J `(B, m, n)` for slopes `(2, B, f', c)`."""
         xp, batch = namespace(g), g.shape[1]
-        flat, m = g.reshape(2 * batch, -1), self.modes
-        count, n = self.corners.shape[1], self.corners.shape[-1]
-        sums = xp.empty((len(self.groups), 2 * batch, count * m), dtype=g.dtype, device=g.device)
-        for group, out in zip(self.groups, sums, strict=True):
-            group.weighted.times(flat[:, group.columns], out=out)
+        flat, m = g.reshape(2 * batch, -1), padded(self.modes)
+        count, triangles, n = self.corners.shape[1:]
+        sums = xp.empty((triangles, 2 * batch, count * m), dtype=g.dtype, device=g.device)
+        coarse, rest = split(flat) if self.buckets[0].weighted.rest is not None else (flat, None)
+        with _tf32(self.buckets[0].weighted.precision != "float32"):
+            begin = 0
+            for bucket in self.buckets:
+                whole = bucket.weighted.whole
+                out = sums[begin : begin + len(whole)]
+                xp.bmm(bucket.of(coarse), whole, out=out)
+                if rest is not None:
+                    out.baddbmm_(bucket.of(coarse), bucket.weighted.rest)
+                    out.baddbmm_(bucket.of(rest), whole)
+                begin += len(whole)
         total = xp.zeros((batch, n, m), dtype=g.dtype, device=g.device)
         with _tf32(False):
             for axis in (0, 1):
                 for corner in range(count):
                     rows = self.corners[axis, corner].T.expand(batch, -1, -1)
                     part = sums[:, axis * batch : (axis + 1) * batch, corner * m : (corner + 1) * m]
-                    total = xp.baddbmm(total, rows, part.permute(1, 0, 2))
-        return total.mT
+                    total.baddbmm_(rows, part.transpose(0, 1))
+        return total.mT[:, : self.modes]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,32 +206,39 @@ class DenseProduct:
 def product_with(
     motion: Motion,
     shape_basis: Float64,
-    chosen: Any,
+    order: PixelOrder,
+    weights: Array,
     basis: Array,
-    channels: int,
     warp: Array,
     precision: Precision,
 ) -> Callable[[Array], Array]:
-    """A'J for slopes at the chosen pixels `(f,)`; `basis (m, f c)` is A there, and `warp (2, f, n)` is dW/dp."""
-    import numpy as np
+    """A'J for slopes at pixels in a device's order, where `basis (m, f' c)` is A, and `warp (2, f', n)` dW/dp.
+
+    `weights (f', k)` are the pixels' shares of their corners; splines have none.
+    """
     import torch
 
     if not isinstance(motion, Sparse):
-        return DenseProduct(factor(basis.T.contiguous(), precision), warp)
-    bounds = np.searchsorted(chosen, motion.frame.first_pixel)
+        return DenseProduct(factor(basis.T, precision), warp)
     S = torch.as_tensor(np.array(shape_basis).reshape(-1, 2, shape_basis.shape[1]), dtype=torch.float32)
-    weights = torch.as_tensor(motion.weights[chosen], dtype=torch.float32, device=basis.device)
-    groups, corners = [], []
-    for number, moved_by in enumerate(motion.corners):
-        first, last = int(bounds[number]), int(bounds[number + 1])
-        if first == last:
-            continue
-        columns = slice(first * channels, last * channels)
-        by_corner = [
-            basis[:, columns] * weight.repeat_interleave(channels) for weight in weights[first:last].T
-        ]
-        groups.append(_Group(columns, factor(torch.cat(by_corner).T.contiguous(), precision)))
-        corners.append(S[torch.as_tensor(np.asarray(moved_by, dtype=np.int64))])
+    channels = basis.shape[1] // len(order.places)
+    full = torch.nn.functional.pad(basis, (0, 0, 0, padded(len(basis)) - len(basis)))
+    m = len(full)
+    buckets, corners = [], []
+    for numbers, begin, size in order.buckets:
+        count = len(numbers)
+        own = full[:, begin * channels : (begin + size * count) * channels].reshape(m, count, size, channels)
+        shares = weights[begin : begin + size * count].reshape(count, size, 1, -1)
+        # From (m, T, size, c) and (T, size, 1, k) to (T, size c, k m).
+        weighted = own.permute(1, 2, 3, 0)[:, :, :, None] * shares[..., None]
+        right = weighted.reshape(count, size * channels, -1)
+        columns = slice(begin * channels, (begin + size * count) * channels)
+        buckets.append(_Bucket(columns, factor(right, precision)))
+        corners.append(S[torch.as_tensor(np.array(motion.corners[numbers], dtype=np.int64))])
     # From (T, k, 2, n) to (2, k, T, n).
-    by_axis = torch.stack(corners).permute(2, 1, 0, 3).contiguous().to(basis.device)
-    return GroupedProduct(groups, by_axis, len(basis))
+    by_axis = torch.cat(corners).permute(2, 1, 0, 3).contiguous().to(basis.device)
+    return GroupedProduct(buckets, by_axis, len(basis))
+
+
+def padded(modes: int) -> int:
+    return -(-modes // MODES_PADDED_TO) * MODES_PADDED_TO

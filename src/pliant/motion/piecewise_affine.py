@@ -168,6 +168,31 @@ class PiecewiseAffine(Lean):
         first_order = 2 * vertices - shape
         return xp.where(regular, xp.concatenate([x, y], axis=-1) / safe, first_order)
 
+    def slopes_at_vertices(self, shape: Floats) -> Float64:
+        """Return the derivatives of a warp at the vertices.
+
+        Parameters
+        ----------
+        shape : array, shape (..., v, 2)
+            Where the warp takes the vertices.
+
+        Returns
+        -------
+        ndarray, shape (..., v, 2, 2)
+            The derivatives of x and y, in rows, by x and y, in columns.
+
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> square = np.array([[2.0, 2.0], [6.0, 2.0], [6.0, 6.0], [2.0, 6.0]])
+        >>> motion = pliant.motion.build_motion("piecewise-affine", square, pliant.motion.delaunay(square))
+        >>> np.allclose(motion.slopes_at_vertices(3 * square), 3 * np.eye(2))
+        True
+
+        """
+        along_x, along_y, _ = self._vertex_maps(shape)
+        return namespace(shape).stack([along_x, along_y], axis=-1)
+
     def _vertex_maps(self, shape: Floats) -> tuple[Float64, Float64, Float64]:
         """The affine map at each vertex when the vertices go to `shape (..., v, 2)`: x, y and constant parts.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -83,6 +84,12 @@ class ShapeModel(Concise):
     def variance_kept(self) -> float:
         """The share of the training shapes' variance that the modes explain."""
         return pca.variance_kept(self.eigenvalues, self.total_variance)
+
+    @cached_property
+    def pairs_of_columns(self) -> Float64:
+        """Products of the basis' rows of each landmark, `(4 v, n n)`: x with x, x with y, y with x, y with y."""
+        rows = self.basis.reshape(self.landmarks, 2, -1)
+        return np.einsum("van,vbk->vabnk", rows, rows).reshape(4 * self.landmarks, -1)
 
     def project(self, points: Floats) -> Float64:
         """Return the parameters of the shapes in the model that are nearest to given points.
