@@ -30,7 +30,7 @@ from pliant.kernels.torch_products import (
 )
 from pliant.level import Level
 from pliant.motion import Sparse, jacobian
-from pliant.namespace import Array, namespace
+from pliant.namespace import Array, beside, namespace
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,11 +65,11 @@ class TorchKernel:
     """Systems of a level on a device; `torch_kernel` makes it, with what an algorithm needs and no more.
 
     Images are warped to k pixels, at `matrix (k, v)` times the shape plus `fixed (k, 2)`: the f chosen pixels,
-    which are `own (f,)` of them, and their `neighbours (2, 2, f)`. `basis (f c, m)` is A there, and `spread` A'.
-    The slopes of the mean are `mean_slopes (2, 1, f, c)`; `basis_mean` is A'Jabar `(m, n)`, `basis_basis` is A'JA
-    `(m, m n)`, and `slope_rows (m, 2 f c)` are the slopes of A, `moving` the products with them. With `panels
-    (f,)`, what does not agree with the model is weighted down: kernels/robust.py. `pixel_loops` has the functions
-    of `torch_pixels`.
+    which are `own (f,)` of them, and their `neighbours (2, 2, f)`. `basis (f c, m)` is A there, `spread` is A', and
+    `on_frame` is A' on the whole frame. The slopes of the mean are `mean_slopes (2, 1, f, c)`; `basis_mean` is
+    A'Jabar `(m, n)`, `basis_basis` is A'JA `(m, m n)`, `slope_rows (m, 2 f c)` are the slopes of A, and `moving` the
+    products with them. With `panels (f,)`, what does not agree with the model is weighted down: kernels/robust.py.
+    `order` is that of the pixels, and `pixel_loops` has the functions of `torch_pixels`.
     """
 
     level: Level
@@ -90,6 +90,7 @@ class TorchKernel:
     basis_mean: Array | None = None
     basis_basis: Array | None = None
     slope_rows: Factor | None = None
+    on_frame: Factor | None = None
     moving: Callable[[Array], Array] | None = None
     panels: Array | None = None
     chosen: Array | None = None
@@ -185,7 +186,7 @@ class TorchKernel:
             weighted = system.needed("basis_residual") * y.new_tensor(w)
             y = y - (weighted.float() @ self.spread.whole).reshape(y.shape)
         if appearance is None:
-            appearance = self._appearance(system.needed("basis_residual")[:1] * 0)
+            appearance = self._appearance(system.needed("basis_residual"))
         frame = (*self._stencil, self.chosen)
 
         def bent(side: Array) -> Array:
@@ -195,7 +196,7 @@ class TorchKernel:
         return replace(
             system,
             image_curvature=bent(values) if needs.image else None,
-            model_curvature=bent(appearance.expand(len(y), -1, -1)) if needs.model else None,
+            model_curvature=bent(appearance) if needs.model else None,
             basis_curvature=moving,
         )
 
@@ -212,17 +213,20 @@ class TorchKernel:
 
     def _appearance(self, c: Array) -> Array:
         """The model's appearance on the whole frame `(B, F, c)`."""
-        appearance = self.level.appearance
-        mean, components = (_float32(x, c) for x in (appearance.mean, appearance.components))
+        mean = _float32(self.level.appearance.mean, c)
+        if self.on_frame is None:
+            return mean.reshape(1, -1, self.level.channels).expand(len(c), -1, -1)
         if self.subspace.to_model is not None:
-            c = c @ _float32(self.subspace.to_model, c).double().T
-        return (mean + c.float() @ components).reshape(len(c), -1, self.level.channels)
+            c = c @ beside(self.subspace.to_model, c).T
+        return (self.on_frame.times(_padded_columns(c.float())) + mean).reshape(
+            len(c), -1, self.level.channels
+        )
 
     def _model_slopes(self, c: Array, appearance: Array | None) -> Array:
         """Slopes of the model's appearance `(2, B, f, c)`."""
         if self.slope_rows is None:
-            assert appearance is not None
-            return torch_pixels.slopes(appearance, self.neighbours, self.steps)
+            _, h = self.pixel_loops.seen(appearance, self.own, 0 * self.mean, self.neighbours, self.steps)
+            return h
         moved = self.slope_rows.times(c.float()).reshape(len(c), *self.mean_slopes[:, 0].shape)
         return (self.mean_slopes + moved.transpose(0, 1)).contiguous()
 
@@ -365,6 +369,10 @@ def torch_kernel(
     blank = torch.zeros_like(kernel.mean)[None]
     squares = kernel.pixel_loops.sums(blank, None, mean_slopes, moving=True).model_model
     kernel = replace(kernel, mean_slopes=mean_slopes, mean_mean=kernel.pairs.square(squares))
+    if needs.appearance and (needs.model or needs.curvature):
+        components = _padded_columns(put(level.appearance.components).T).T
+        exact: Precision = "float32" if precision == "float32" else "tf32x3"
+        kernel = replace(kernel, on_frame=factor(components, exact))
     if not needs.model:
         return kernel
     kernel = replace(kernel, basis_mean=products(mean_slopes)[0].double())
@@ -505,8 +513,6 @@ def _padded_columns(right: Array) -> Array:
 
 
 def _float32(values: Any, like: Array) -> Array:
-    from pliant.namespace import beside
-
     return beside(values, like).float()
 
 
