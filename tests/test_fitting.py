@@ -408,7 +408,7 @@ class TestBadInput:
             ({"iterations": (1, 2, 3)}, "the model has 2 levels"),
             ({"iterations": 0}, "iterations=0: it must be a whole number of at least 1"),
             ({"sampling": 0.0}, "sampling=0.0: it must be a share above 0"),
-            ({"device": "abacus"}, "device=abacus: it must be cpu or reference"),
+            ({"device": "abacus"}, "device=abacus: it must be cpu, cuda, torch or reference"),
             ({"order": "second"}, "order=second: it must be exact or first-order"),
         ],
     )

@@ -27,6 +27,7 @@ LAYERS = [
     {"starts.choice"},
     {"starts.scan"},
     {"starts.windows"},
+    {"fitting.device_fits"},
     {"fitting.fitter"},
     {"fitting", "building"},
     {"trust.evidence", "trust.mismatch"},
@@ -63,6 +64,8 @@ LAYERS = [
     {
         "container",
         "crew",
+        "devices",
+        "namespace",
         "shards",
         "pca",
         "progress",

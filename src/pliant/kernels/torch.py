@@ -32,6 +32,9 @@ from pliant.level import Level
 from pliant.motion import Sparse, jacobian
 from pliant.namespace import Array, beside, namespace
 
+_SMALL = 2**29
+"""Bytes that a device has in any case: to ask for the room that there is takes longer than some products."""
+
 
 @dataclass(frozen=True, eq=False)
 class _Pairs:
@@ -67,9 +70,9 @@ class TorchKernel:
     Images are warped to k pixels, at `matrix (k, v)` times the shape plus `fixed (k, 2)`: the f chosen pixels,
     which are `own (f,)` of them, and their `neighbours (2, 2, f)`. `basis (f c, m)` is A there, `spread` is A', and
     `on_frame` is A' on the whole frame. The slopes of the mean are `mean_slopes (2, 1, f, c)`; `basis_mean` is
-    A'Jabar `(m, n)`, `basis_basis` is A'JA `(m, m n)`, `slope_rows (m, 2 f c)` are the slopes of A, and `moving` the
-    products with them. With `panels (f,)`, what does not agree with the model is weighted down: kernels/robust.py.
-    `order` is that of the pixels, and `pixel_loops` has the functions of `torch_pixels`.
+    A'Jabar `(m, n)`, `basis_basis` is A'JA `(m, m n)`, `slope_rows (m, 2 f c)` are the slopes of A, and `moving`
+    the products with them. With `panels (f,)`, what does not agree with the model is weighted down:
+    kernels/robust.py. `order` is that of the pixels, and `pixel_loops` has the functions of `torch_pixels`.
     """
 
     level: Level
@@ -134,6 +137,8 @@ class TorchKernel:
         sides = 2 * (1 + needs.image + (needs.model and needs.appearance)) + 6 * (needs.curvature is not None)
         floats = (self.mean.numel() + len(self.matrix)) * (2 + sides) + 8 * len(self.matrix)
         floats += 7 * len(self.level.motion.frame.triangles) * len(self.subspace.variances)
+        if len(shapes) * 4 * floats < _SMALL:
+            return len(shapes)
         return max(1, int(room_on(shapes.device) * 0.6 / (4 * floats)))
 
     def _seen(self, values: Array, c: Array | None, *, slopes: bool) -> tuple[Array, Array | None]:

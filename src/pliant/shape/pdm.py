@@ -51,6 +51,8 @@ class ShapeModel(Concise):
     (68, 3, 7)
     >>> 0 < model.variance_kept < 1, model.noise_variance > 0
     (True, True)
+    >>> model.pairs_of_columns.shape == (4 * model.landmarks, model.parameters**2)
+    True
 
     """
 
