@@ -182,7 +182,7 @@ def look(task: Task) -> Earlier:
                     "remove the file, or write to another folder."
                 )
             unfinished, length = None, 0
-        same = unfinished is not None and unfinished["settings"] == task.head()["settings"]
+        same = unfinished is not None and not differences(unfinished["settings"], task.head()["settings"])
         unwritten = 0
         for number, (image, (line, end)) in enumerate(zip(task.images, lines, strict=False), start=1):
             rows = line.get(ROWS)
@@ -219,7 +219,7 @@ def _has_torn_head(journal: Path) -> bool:
 def has_finished(task: Task, earlier: Earlier) -> bool:
     """Whether the table in the folder is the one that the task would make."""
     finished = earlier.finished if earlier.unfinished is None else None
-    return finished is not None and finished["settings"] == task.head()["settings"]
+    return finished is not None and not differences(finished["settings"], task.head()["settings"])
 
 
 def refusal(task: Task, earlier: Earlier, resume: bool = False, overwrite: bool = False) -> str:
@@ -399,12 +399,16 @@ def _real_name(file: Source) -> str:
 
 
 def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is not the same in the settings of two runs, in words."""
+    """What is not the same in the settings of two runs, in words; where they were computed does not count."""
     return [
         f"{name} was {_shown(then.get(name))} and is now {_shown(now.get(name))}"
         for name in {**then, **now}
-        if then.get(name) != now.get(name)
+        if name not in _ELSEWHERE and then.get(name) != now.get(name)
     ]
+
+
+_ELSEWHERE = ("device", "precision")
+"""A run may go on where there is another device, or none: its fits are the same but for their last digits."""
 
 
 def _shown(value: Any) -> str:

@@ -26,6 +26,7 @@ from pliant.cli.track import track
 from pliant.cli.train import train
 from pliant.cli.usage import Command
 from pliant.cli.version import version
+from pliant.devices import DeviceFailed
 from pliant.terminal import say
 from pliant.version import __version__
 
@@ -88,7 +89,7 @@ def main() -> None:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, DeviceFailed) as error:
         say(f"error: {told(error)}", colour="red", error=True)
         sys.exit(ERROR)
 

@@ -280,10 +280,17 @@ def _fit_in_parts(
 
 @contextmanager
 def _resumable() -> Iterator[None]:
+    from pliant.devices import DeviceFailed
     from pliant.distributed.faults import ClusterLost
 
     try:
         yield
+    except DeviceFailed:
+        say(
+            "to continue, run the same command again with --resume, and with --device cpu if the device is lost",
+            error=True,
+        )
+        raise
     except (SystemExit, KeyboardInterrupt, ClusterLost):
         say("to continue, run the same command again with --resume", error=True)
         raise

@@ -1,0 +1,88 @@
+"""Devices that are not there, that have too little memory, and that fail in the middle."""
+
+import sys
+
+import numpy as np
+import pytest
+
+import pliant
+from pliant import batch
+from pliant.bulk import Task, run
+from pliant.devices import DeviceFailed, find_device
+from pliant.fitting.fitter import Fitter, make_fitter
+from pliant.synthetic import write_faces
+from pliant.table import rows_of
+
+
+def test_without_pytorch_a_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ValueError, match=r"device='cuda' needs PyTorch.*pliant\[experts\].*device='cpu'"):
+        find_device("cuda")
+
+
+class TestWithPyTorch:
+    torch = staticmethod(lambda: pytest.importorskip("torch"))
+
+    def test_without_a_gpu_a_sentence_says_so(self, model, dataset, monkeypatch):
+        torch = self.torch()
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        with pytest.raises(ValueError, match="needs an NVIDIA GPU.*use device='cpu'"):
+            pliant.fit(model, dataset[:1], "centre", device="cuda")
+
+    def test_what_has_no_room_is_done_in_parts(self, model, dataset, monkeypatch):
+        torch, whole, sizes = self.torch(), Fitter._block, []
+
+        def little_room(self, images, starts, threads):
+            sizes.append(len(images))
+            if len(images) > 2:
+                raise torch.cuda.OutOfMemoryError("CUDA out of memory.")
+            return whole(self, images, starts, threads)
+
+        monkeypatch.setattr(Fitter, "_block", little_room)
+        samples = dataset[:5]
+        starts = [sample.points() + 1.0 for sample in samples]
+        there = pliant.fit(model, samples, starts, device="torch")
+        assert sizes == [5, 2, 3, 1, 2]
+        monkeypatch.undo()
+        here = pliant.fit(model, samples, starts)
+        for one, other in zip(here, there, strict=True):
+            np.testing.assert_allclose(one.points, other.points, atol=0.02)
+
+    def test_a_device_that_fails_loses_no_finished_fit(self, model, tmp_path, monkeypatch):
+        """The run ends, nothing is blamed on images, and it goes on with the CPU."""
+        self.torch()
+        write_faces(tmp_path, 12, seed=8, image_size=64)
+        images = sorted(map(str, tmp_path.glob("*.jpg")))
+        monkeypatch.setattr(batch, "_BLOCK_ON_DEVICE", 4)
+        whole, blocks = Fitter._block, []
+
+        def failing(self, images, starts, threads):
+            blocks.append(len(images))
+            if len(blocks) > 2:
+                raise RuntimeError("CUDA error: unspecified launch failure")
+            return whole(self, images, starts, threads)
+
+        def fit_folder(output, device, **rest):
+            fitter = make_fitter(model, iterations=(3, 2), device=device, jobs=1, trace=False)
+            task = Task(images, tmp_path / output, {"device": device}, block=4)
+            run(task, fitter, lambda name, image: model_start(model, image), **rest)
+            return [(row["image"], row["x"], row["y"]) for row in rows_of(task.table)]
+
+        done: list[object] = []
+        monkeypatch.setattr(Fitter, "_block", failing)
+        with pytest.raises(DeviceFailed, match="the device 'torch' failed: CUDA error"):
+            fit_folder("fits", "torch", each=done.append)
+        assert 0 < len(done) < 12
+        monkeypatch.setattr(Fitter, "_block", whole)
+        rows = fit_folder("fits", "cpu", each=done.append, resume=True)
+        assert len(done) == 12
+        for (name, *there), (other, *here) in zip(rows, fit_folder("undisturbed", "cpu"), strict=True):
+            assert name == other
+            np.testing.assert_allclose(there, here, atol=0.02)
+
+
+def model_start(model, image):
+    """The mean shape in the middle of the image."""
+    mean = model.levels[-1].shape.mean
+    height, width = image.shape[:2]
+    return mean - mean.mean(axis=0) + (width / 2, height / 2)
