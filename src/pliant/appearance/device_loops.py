@@ -28,6 +28,9 @@ _SOFTNESS = 0.02
 
 _GRADIENT, _IGO, _HISTOGRAM = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2)
 
+_TILE = (8, 64)
+"""Rows and columns of a window that one program makes. Larger tiles need too many registers to run side by side."""
+
 _FIELDS = tl.constexpr(8)
 """Numbers of each window in the table of `upright`."""
 
@@ -45,7 +48,7 @@ def upright(pixels: Tensor, table: Tensor, shape: tuple[int, int], wide: int, gr
     tall = torch.empty((planes, height, wide), device=pixels.device)
     out = torch.empty((len(table), channels, height, width), device=pixels.device)
     unit = 1 / 255 if pixels.dtype == torch.uint8 else 1.0
-    rows, columns = 8, 64
+    rows, columns = _TILE
     with torch.cuda.device_of(pixels):
         _weigh_rows[(planes * triton.cdiv(height, rows) * triton.cdiv(wide, columns),)](
             pixels.contiguous(),
