@@ -1,5 +1,6 @@
 """Views of a batch in PyTorch are those that the CPU makes one by one. PyTorch runs on a GPU if there is one."""
 
+import sys
 from dataclasses import fields, replace
 
 import cv2
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pliant.appearance.device_features import device_features, exact_products, has_device_feature
+from pliant.appearance.device_features import device_features, exact_products, has_device_feature, loops_on
 from pliant.appearance.device_pictures import upload
 from pliant.appearance.device_views import feature_views
 from pliant.appearance.features import _REGISTRY, find_feature, register_feature
@@ -188,6 +189,39 @@ def test_chunks_change_nothing(rng, turned):
         for budget in (2**31, 1)
     )
     assert_allclose(at_once.pixels, one_by_one.pixels, atol=2e-5)
+
+
+@pytest.mark.skipif(loops_on(torch.device(DEVICE)) is None, reason="the kernels need CUDA and Triton")
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("name", "colour", "channels", "kind"),
+    [
+        ("intensity", False, 0, "float32"),
+        ("intensity", False, 3, "uint8"),
+        ("gradient", False, 3, "uint8"),
+        ("gradient", True, 3, "uint8"),
+        ("igo", True, 3, "float32"),
+        ("dsift", False, 1, "uint8"),
+        ("dsift", False, 3, "uint8"),
+        ("dsift", True, 3, "uint8"),
+    ],
+)
+def test_kernels_of_triton_change_nothing(rng, monkeypatch, name, colour, channels, kind, turned):
+    images = [textured(rng, size, channels, kind) for size in SIZES]
+    batched = batch(rng, SIZES)
+    angles = ANGLES if turned else None
+    fast = looked_at(images, batched, name, colour=colour, angles=angles)
+    monkeypatch.setitem(sys.modules, "pliant.appearance.device_loops", None)
+    assert loops_on(torch.device(DEVICE)) is None
+    plain = looked_at(images, batched, name, colour=colour, angles=angles)
+    assert fast.pixels.is_contiguous()
+    different = (fast.pixels - plain.pixels).abs() > 2e-5
+    # Where two colours change equally much, rounding decides which of them counts.
+    assert float(different.float().mean()) <= (1e-3 if colour else 0)
+
+
+def test_only_cuda_has_kernels_of_triton():
+    assert loops_on(torch.device("cpu")) is None
 
 
 def test_there_and_back(rng):

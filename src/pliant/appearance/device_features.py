@@ -2,7 +2,7 @@
 
 The numbers are those of `features.py`, except for rounding. Memory traffic decides how fast a GPU is here. So the
 Gaussians are matrix products with a small band matrix, which read and write every pixel about once, and nothing is
-launched for a single image.
+launched for a single image. `device_loops.py` has kernels for CUDA that move less still.
 """
 
 from __future__ import annotations
@@ -46,8 +46,33 @@ def device_features(images: Tensor, sizes: NDArray[np.int64], feature: Feature) 
     function = _ON_DEVICE.get(feature.function)
     if function is None:
         return _on_the_host(images, sizes, feature)
+    loops = loops_on(images.device)
+    if loops is not None and feature.function in loops.FEATURES:
+        return loops.FEATURES[feature.function](images)
     with exact_products():
         return function(images)
+
+
+def loops_on(device: Any) -> Any:
+    """The module `device_loops` with kernels for CUDA, or None where they cannot run."""
+    if device.type != "cuda":
+        return None
+    try:
+        import pliant.appearance.device_loops as loops
+    except ImportError:
+        return None
+    return loops
+
+
+def bytes_for_features(feature: Feature, shape: tuple[int, int], colour: bool, device: Any) -> float:
+    """About how many bytes `device_features` needs for each image of a shape at the most, with what it returns."""
+    loops, planes = loops_on(device), 3.0 if colour else 1.0
+    if loops is not None and feature.function in loops.FEATURES:
+        values = 2 * feature.channels + 3 * planes
+    else:
+        # On the way to features there are about three times as many values, and a few planes.
+        values = 3.5 * feature.channels + 10 * planes
+    return 4 * shape[0] * shape[1] * values
 
 
 def on_device(array: NDArray[Any], device: Any) -> Tensor:

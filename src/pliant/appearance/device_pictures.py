@@ -2,7 +2,8 @@
 
 The weights are those of the CPU. A block of rows of a window is one matrix product with the pixels that it is made
 of: few zeros are multiplied, every pixel is read about once, and the number of launches does not depend on that of
-the windows. Sizes are planned on the host, because memory has to be asked for from there.
+the windows. Sizes are planned on the host, because memory has to be asked for from there. `device_loops.py` has
+kernels for CUDA that apply the weights to the pixels directly.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.appearance.device_features import Tensor, exact_products, on_device
+from pliant.appearance.device_features import Tensor, exact_products, loops_on, on_device
 from pliant.appearance.interpolation import FINER
 from pliant.appearance.tones import LUMA, in_range, unit
 from pliant.arrays import Float64, Image
@@ -126,6 +127,8 @@ def bytes_needed(pictures: Pictures, windows: Windows, *, grey: bool) -> int:
     _, wide = _needed(origins[:, 0], scales, columns, width, limits[:, 1])
     depth = pictures.pixels.shape[3]
     kept = 1 if grey else depth
+    if loops_on(pictures.pixels.device) is not None:
+        return int(own + 4 * kept * height * (wide + width))
     read = rows.count * rows.length * wide * (depth * pictures.pixels.element_size() + 4 * kept)
     tall = rows.count * _BLOCK
     made = 4 * kept * tall * (wide + columns.count * (columns.length + 2 * _BLOCK))
@@ -178,7 +181,11 @@ def _upright(
     rows, columns = _bands(scales, blurs, shape[0]), _bands(scales, blurs, shape[1])
     left, wide = _needed(origins[:, 0], scales, columns, shape[1], limits[:, 1])
     table = np.column_stack([which * pixels.shape[1], left, scales, blurs, origins, limits])
-    first_line, left, scales, blurs, x, y, heights, widths = on_device(table, pixels.device).T
+    on_its_device = on_device(table, pixels.device)
+    loops = loops_on(pixels.device)
+    if loops is not None:
+        return loops.upright(pixels, on_its_device, shape, wide, grey)
+    first_line, left, scales, blurs, x, y, heights, widths = on_its_device.T
 
     # Rows first: what each block of them needs, block after block.
     weights, sources = _taps(y, scales, blurs, heights, rows)
