@@ -150,8 +150,8 @@ def _rate(work: _Work, algorithm: str, sampling: float, precision: str, few: boo
     count = min(work.count, 1024) if few else work.count
     which, starts = work.which[:count], work.batch[:count]
     fits = fit_pictures(fitter, work.pictures, which, starts)
-    seconds = _seconds(lambda: fit_pictures(fitter, work.pictures, which, starts), 1 if few else 3)
-    views = _seconds(lambda: _views_alone(work, which, starts), 1 if few else 3)
+    seconds = _seconds(lambda: fit_pictures(fitter, work.pictures, which, starts), 1 if few else 2)
+    views = _seconds(lambda: _views_alone(work, which, starts), 1 if few else 2)
     row = {
         "algorithm": algorithm,
         "pixels": f"{sampling:.0%}",
@@ -214,7 +214,7 @@ def _from_files(work: _Work) -> Row:
         return {"files": "the images are not files here"}
     turns = 20 if work.device == "cuda" else 1
     tasks = [(str(sources[k]), start) for k, start in zip(work.pairs, work.starts, strict=True)]
-    tasks = (tasks * turns)[: 4_000 if work.device == "cuda" else 8]
+    tasks = (tasks * turns)[: 8_000 if work.device == "cuda" else 8]
     out: Row = {"files": len(tasks)}
     for algorithm in _MAIN:
         for precision in ("float32", "tf32"):

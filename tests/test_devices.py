@@ -7,7 +7,7 @@ import pytest
 
 import pliant
 from pliant import batch
-from pliant.bulk import Task, run
+from pliant.bulk import Task, files, run
 from pliant.devices import DeviceFailed, find_device
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.synthetic import write_faces
@@ -54,6 +54,7 @@ class TestWithPyTorch:
         write_faces(tmp_path, 12, seed=8, image_size=64)
         images = sorted(map(str, tmp_path.glob("*.jpg")))
         monkeypatch.setattr(batch, "_BLOCK_ON_DEVICE", 4)
+        monkeypatch.setattr(files, "_BLOCKS", 3)
         whole, blocks = Fitter._block, []
 
         def failing(self, images, starts, threads):
@@ -64,7 +65,7 @@ class TestWithPyTorch:
 
         def fit_folder(output, device, **rest):
             fitter = make_fitter(model, iterations=(3, 2), device=device, jobs=1, trace=False)
-            task = Task(images, tmp_path / output, {"device": device}, block=4)
+            task = Task(images, tmp_path / output, {"device": device})
             run(task, fitter, lambda name, image: model_start(model, image), **rest)
             return [(row["image"], row["x"], row["y"]) for row in rows_of(task.table)]
 
