@@ -51,7 +51,7 @@ class _Pairs:
 
     def along(self, sums: Array) -> Array:
         """J'e `(B, n)` from sums `(B, 2, f)`."""
-        return (sums.flatten(1) @ self.single).double()
+        return _of_long_rows(sums.flatten(1), self.single).double()
 
     def square(self, sums: Array) -> Array:
         """J'J `(B, n, n)` from sums `(B, 3, f)`."""
@@ -127,7 +127,9 @@ class TorchKernel:
 
     def warped(self, images: Any, shapes: Array) -> Array:
         """The images at all pixels that matter `(B, k, c)`."""
-        positions = self.matrix @ shapes.float() + self.fixed
+        # All images in one product: two columns an image would waste most of what a device computes at once.
+        planes = shapes.float().mT.contiguous() @ self.matrix.T
+        positions = planes.mT + self.fixed
         return self.pixel_loops.warp(images.pixels, images.rows, images.sizes, positions)
 
     def _most(self, shapes: Array, needs: Needs) -> int:
@@ -509,6 +511,18 @@ def _pairs_of(warp: Array, precision: Precision) -> _Pairs:
         factor(_padded_columns(every), precision),
         unfold,
     )
+
+
+def _of_long_rows(left: Array, right: Array) -> Array:
+    """Left `(B, k)` times right `(k, j)`, for a large k and a small j: in pieces, for as many parts of a device."""
+    k, j = right.shape
+    if k % _PIECES:
+        return left @ right
+    pieces = left.unflatten(1, (_PIECES, k // _PIECES)).transpose(0, 1)
+    return (pieces @ right.reshape(_PIECES, k // _PIECES, j)).sum(axis=0)
+
+
+_PIECES = 16
 
 
 def _padded_columns(right: Array) -> Array:
