@@ -16,7 +16,7 @@ from test_kernels import assert_systems_agree, kinds_of_needs, problem
 torch = pytest.importorskip("torch")
 
 from pliant.appearance.device_views import Views  # noqa: E402
-from pliant.kernels.torch import torch_kernel, torch_projected  # noqa: E402
+from pliant.kernels.torch_setup import torch_kernel, torch_projected  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

@@ -68,7 +68,7 @@ def _kernel_on_torch(
     weights: Weights,
     robust: bool,
 ) -> Kernel:
-    from pliant.kernels.torch import torch_kernel, torch_projected
+    from pliant.kernels.torch_setup import torch_kernel, torch_projected
 
     needs, where = needs_of(algorithm, weights), find_device(settings.device)
     kernel = torch_kernel(level, subspace, pixels, needs, where, settings.precision, robust=robust)

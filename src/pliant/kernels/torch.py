@@ -15,21 +15,16 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.subspace import Subspace
-from pliant.arrays import Int32
 from pliant.kernels import torch_pixels
-from pliant.kernels.robust import USUAL, centred, panel_of_pixel
+from pliant.kernels.robust import USUAL, centred
 from pliant.kernels.system import Needs, System, united
 from pliant.kernels.torch_products import (
     Factor,
     PixelOrder,
-    Precision,
-    factor,
+    of_long_rows,
     padded,
-    pixel_order,
-    product_with,
 )
 from pliant.level import Level
-from pliant.motion import Sparse, jacobian
 from pliant.namespace import Array, beside, namespace
 
 _SMALL = 2**29
@@ -37,7 +32,7 @@ _SMALL = 2**29
 
 
 @dataclass(frozen=True, eq=False)
-class _Pairs:
+class Pairs:
     """Products of columns of dW/dp `(2, f, n)` at f pixels, for sums over them.
 
     `single (2 f, n)` are the columns themselves, `symmetric (3 f, n (n + 1) / 2)` belong to xx, xy and yy, and
@@ -51,7 +46,7 @@ class _Pairs:
 
     def along(self, sums: Array) -> Array:
         """J'e `(B, n)` from sums `(B, 2, f)`."""
-        return _of_long_rows(sums.flatten(1), self.single).double()
+        return of_long_rows(sums.flatten(1), self.single).double()
 
     def square(self, sums: Array) -> Array:
         """J'J `(B, n, n)` from sums `(B, 3, f)`."""
@@ -65,7 +60,7 @@ class _Pairs:
 
 @dataclass(frozen=True, eq=False)
 class TorchKernel:
-    """Systems of a level on a device; `torch_kernel` makes it, with what an algorithm needs and no more.
+    """Systems of a level on a device; `torch_setup` makes it, with what an algorithm needs and no more.
 
     Images are warped to k pixels, at `matrix (k, v)` times the shape plus `fixed (k, 2)`: the f chosen pixels,
     which are `own (f,)` of them, and their `neighbours (2, 2, f)`. `basis (f c, m)` is A there, `spread` is A', and
@@ -86,7 +81,7 @@ class TorchKernel:
     basis: Factor
     spread: Factor
     mean: Array
-    pairs: _Pairs
+    pairs: Pairs
     products: Callable[[Array], Array]
     mean_slopes: Array
     mean_mean: Array
@@ -199,7 +194,7 @@ class TorchKernel:
         def bent(side: Array) -> Array:
             return self.pairs.square(torch_pixels.bends(side, *frame, self.steps, y))
 
-        moving = None if not needs.moving_basis else _made(self.moving)(r)
+        moving = None if not needs.moving_basis else made(self.moving)(r)
         return replace(
             system,
             image_curvature=bent(values) if needs.image else None,
@@ -225,7 +220,7 @@ class TorchKernel:
             return mean.reshape(1, -1, self.level.channels).expand(len(c), -1, -1)
         if self.subspace.to_model is not None:
             c = c @ beside(self.subspace.to_model, c).T
-        return (self.on_frame.times(_padded_columns(c.float())) + mean).reshape(
+        return (self.on_frame.times(padded_columns(c.float())) + mean).reshape(
             len(c), -1, self.level.channels
         )
 
@@ -239,10 +234,10 @@ class TorchKernel:
 
     def _basis_model(self, c: Array, needs: Needs) -> Array:
         """A'Ja `(B, m, n)`: linear in c, and no pixel is needed."""
-        fixed = _made(self.basis_mean)
+        fixed = made(self.basis_mean)
         if not needs.appearance:
             return fixed.expand(len(c), -1, -1)
-        return fixed + (c.float() @ _made(self.basis_basis)).double().reshape(len(c), *fixed.shape)
+        return fixed + (c.float() @ made(self.basis_basis)).double().reshape(len(c), *fixed.shape)
 
     def _weighed_down(self, e: Array, g: Array | None, c: Array | None) -> tuple[Array, Array | None]:
         """What is seen, weighed down where c `(B, m)`, the best if None, does not agree: see kernels/robust.py."""
@@ -253,11 +248,11 @@ class TorchKernel:
             c = self.basis.times(flat)[:, :known_modes] * _float32(self.subspace.shrinkage, e)
         known = (c.float() @ self.spread.whole).reshape(e.shape)
         expected = centred(self.subspace.mean, self.level.channels)
-        mean = e.new_tensor(_made(self.order).spread_channels(expected, self.level.channels)).reshape(
+        mean = e.new_tensor(made(self.order).spread_channels(expected, self.level.channels)).reshape(
             e.shape[1:]
         )
         i, a = e + mean, known + mean
-        panels, live = _made(self.panels), (self.own >= 0).double()
+        panels, live = made(self.panels), (self.own >= 0).double()
         count = int(panels.max()) + 1
 
         def by_panel(values: Array) -> Array:
@@ -310,168 +305,6 @@ class TorchProjected:
         return self
 
 
-def torch_kernel(
-    level: Level,
-    subspace: Subspace,
-    pixels: Int32 | None,
-    needs: Needs,
-    device: Any,
-    precision: Precision = "float32",
-    *,
-    robust: bool = False,
-) -> TorchKernel:
-    """A kernel with all that Systems with these needs ask for, on a device of PyTorch."""
-    import torch
-
-    motion, channels, m = level.motion, level.channels, len(subspace.variances)
-    neighbours, steps = motion.frame.stencil
-    everything = np.arange(len(motion.frame.pixels))
-    chosen = everything if pixels is None else np.asarray(pixels, dtype=np.int64)
-    support = everything
-    if pixels is not None and needs.curvature is None:
-        support = np.unique(np.concatenate([chosen, neighbours[:, :, chosen].ravel()]))
-    place = np.zeros(len(everything), dtype=np.int64)
-    place[support] = np.arange(len(support))
-
-    def put(values: Any, dtype: Any = torch.float32) -> Any:
-        return torch.as_tensor(np.array(values, order="C"), dtype=dtype, device=device)
-
-    order = pixel_order(motion, chosen)
-    # Where it is padded, any pixel will do: its steps are zero.
-    real, pixel = order.places >= 0, chosen[np.maximum(order.places, 0)]
-    shares = put(motion.weights[pixel] * real[:, None]) if isinstance(motion, Sparse) else torch.zeros(0)
-    warp = put(np.moveaxis(jacobian(motion, level.shape)[pixel] * real[:, None, None], 1, 0))
-    basis = put(order.spread_channels(np.asarray(subspace.basis), channels))
-    nothing = np.zeros((level.shape.landmarks, 2))
-    products = product_with(motion, level.shape.basis, order, shares, basis, warp, precision)
-    kernel = TorchKernel(
-        level=level,
-        subspace=subspace,
-        pixel_loops=_loops_for(device, channels),
-        matrix=put(motion.matrix()[support]),
-        fixed=put(motion.positions(nothing)[support]),
-        own=put(np.where(real, place[pixel], -1), torch.int64),
-        neighbours=put(place[neighbours[:, :, pixel]], torch.int64),
-        steps=put(steps[:, pixel] * real),
-        # Costs are differences of products with A: these are never rounded to TF32.
-        basis=factor(_padded_columns(basis.T), "float32" if precision == "float32" else "tf32x3"),
-        spread=Factor(basis, None, "float32"),
-        mean=put(order.spread_channels(np.asarray(subspace.mean), channels)).reshape(-1, channels),
-        pairs=_pairs_of(warp, precision),
-        products=products,
-        mean_slopes=torch.zeros(0),
-        mean_mean=torch.zeros(0),
-        chosen=put(pixel, torch.int64),
-        order=order,
-        panels=put(order.spread(panel_of_pixel(motion, chosen.astype(np.int32))), torch.int64)
-        if robust
-        else None,
-    )
-    at_chosen = kernel._stencil[0][:, :, kernel.chosen], kernel.steps
-
-    def slopes_of(rows: Any) -> Any:
-        return torch_pixels.slopes(rows.reshape(len(rows), -1, channels), *at_chosen).contiguous()
-
-    mean_slopes = slopes_of(put(level.appearance.mean)[None])
-    blank = torch.zeros_like(kernel.mean)[None]
-    squares = kernel.pixel_loops.sums(blank, None, mean_slopes, moving=True).model_model
-    kernel = replace(kernel, mean_slopes=mean_slopes, mean_mean=kernel.pairs.square(squares))
-    if needs.appearance and (needs.model or needs.curvature):
-        components = _padded_columns(put(level.appearance.components).T).T
-        exact: Precision = "float32" if precision == "float32" else "tf32x3"
-        kernel = replace(kernel, on_frame=factor(components, exact))
-    if not needs.model:
-        return kernel
-    kernel = replace(kernel, basis_mean=products(mean_slopes)[0].double())
-    moves = needs.appearance
-    if not moves and not needs.moving_basis:
-        return kernel
-    components = put(level.appearance.components)
-    if subspace.to_model is not None:
-        components = put(subspace.to_model).T @ components
-    if moves:
-        kernel = replace(
-            kernel, basis_basis=_basis_basis(level, pixels, products, slopes_of, components, put)
-        )
-    if moves and pixels is not None:
-        rows = torch.cat([slopes_of(components[k : k + 1]).reshape(1, -1) for k in range(m)])
-        kernel = replace(kernel, slope_rows=factor(rows, "float32"))
-    if needs.moving_basis:
-        moving = _moving_product(level, order, shares, components, slopes_of, warp)
-        kernel = replace(kernel, moving=moving)
-    return kernel
-
-
-def _basis_basis(
-    level: Level,
-    pixels: Int32 | None,
-    products: Callable[[Array], Array],
-    slopes_of: Callable[[Array], Array],
-    components: Array,
-    put: Callable[..., Array],
-) -> Array:
-    """A'JA as `(m, m n)`, the component that moves first."""
-    xp = namespace(components)
-    if pixels is None and level.basis_slopes is not None:
-        kept = put(level.basis_slopes)
-        return kept.permute(2, 0, 1).reshape(kept.shape[2], -1).contiguous()
-    parts = [products(slopes_of(components[k : k + 8])) for k in range(0, len(components), 8)]
-    if not parts:
-        return put(np.zeros((0, 0)))
-    return xp.cat(parts).reshape(len(components), -1).contiguous()
-
-
-def _moving_product(
-    level: Level,
-    order: PixelOrder,
-    shares: Array,
-    components: Array,
-    slopes_of: Callable[[Array], Array],
-    warp: Array,
-) -> Callable[[Array], Array]:
-    """JA'r `(B, m, n)` for residuals `(B, f, c)`: A's slopes along x and y are the bases, and r is their slope."""
-    xp, m = namespace(components), len(components)
-    slopes = xp.cat([slopes_of(components[k : k + 8]) for k in range(0, m, 8)], 1).flatten(2)
-    shape_basis = level.shape.basis.reshape(-1, 2, level.shape.parameters)
-    sides = []
-    for axis in (0, 1):
-        one = np.zeros_like(shape_basis)
-        one[:, axis] = shape_basis[:, axis]
-        flat = warp * xp.eye(2, device=warp.device)[axis][:, None, None]
-        rows = one.reshape(level.shape.basis.shape)
-        sides.append(product_with(level.motion, rows, order, shares, slopes[axis], flat, "float32"))
-
-    def product(r: Array) -> Array:
-        both = xp.stack([r, r])
-        return (sides[0](both) + sides[1](both)).double()
-
-    return product
-
-
-def torch_projected(
-    kernel: TorchKernel, w0: float, w: Any, descents: Any = None, pixels: Int32 | None = None
-) -> TorchProjected:
-    """The kernel for the metric w0 I - A diag(w) A', `w (m,)`, and for learned slopes `(K, n, F c)`, if any."""
-    from pliant.kernels.descents import project_slopes
-
-    basis_mean = _made(kernel.basis_mean)
-    weights = basis_mean.new_tensor(w / w0)[:, None]
-    x, y = kernel.mean_slopes[:, 0]
-    single = kernel.pairs.single.reshape(2, len(kernel.own), -1)
-    J = (x[:, :, None] * single[0][:, None] + y[:, :, None] * single[1][:, None]).flatten(0, 1)
-    J = J - kernel.spread.whole.T @ (weights * basis_mean).float()
-    model = w0 * (kernel.mean_mean[0] - basis_mean.T @ (weights * basis_mean))
-    stages = []
-    for slopes in () if descents is None else descents:
-        if pixels is not None:
-            by_pixel = slopes.reshape(len(slopes), -1, kernel.level.channels)
-            slopes = by_pixel[:, pixels].reshape(len(slopes), -1)
-        rows, own_model = project_slopes(slopes, kernel.subspace.basis, w0, w)
-        rows = _made(kernel.order).spread_channels(rows, kernel.level.channels)
-        stages.append((J.new_tensor(rows).T.contiguous(), model.new_tensor(own_model)))
-    return TorchProjected(kernel, w0, (*stages, (J.contiguous(), model)))
-
-
 def room_on(device: Any) -> int:
     """Bytes that a CUDA device has for us: what is free, and what PyTorch holds without using it."""
     import torch
@@ -481,51 +314,7 @@ def room_on(device: Any) -> int:
     return int(free + held)
 
 
-def _loops_for(device: Any, channels: int) -> Any:
-    """Compiled loops where there are any, for this device and so many channels; else plain functions."""
-    import torch
-
-    if torch.device(device).type != "cuda":
-        return torch_pixels
-    try:
-        from pliant.kernels import torch_loops
-    except ImportError:
-        return torch_pixels
-    return torch_loops if torch_loops.fits_loops(channels) else torch_pixels
-
-
-def _pairs_of(warp: Array, precision: Precision) -> _Pairs:
-    """The products of columns of dW/dp `(2, f, n)`."""
-    xp = namespace(warp)
-    _, f, n = warp.shape
-    i, j = xp.triu_indices(n, n, device=warp.device)
-    x, y = warp
-    mixed = x[:, i] * y[:, j] + y[:, i] * x[:, j]
-    symmetric = xp.cat([x[:, i] * x[:, j], mixed, y[:, i] * y[:, j]])
-    every = xp.cat([(a[:, :, None] * b[:, None, :]).reshape(f, -1) for a in warp for b in warp])
-    unfold = xp.zeros((n, n), dtype=xp.int64, device=warp.device)
-    unfold[i, j] = unfold[j, i] = xp.arange(len(i), device=warp.device)
-    return _Pairs(
-        xp.cat([x, y]),
-        factor(_padded_columns(symmetric), precision),
-        factor(_padded_columns(every), precision),
-        unfold,
-    )
-
-
-def _of_long_rows(left: Array, right: Array) -> Array:
-    """Left `(B, k)` times right `(k, j)`, for a large k and a small j: in pieces, for as many parts of a device."""
-    k, j = right.shape
-    if k % _PIECES:
-        return left @ right
-    pieces = left.unflatten(1, (_PIECES, k // _PIECES)).transpose(0, 1)
-    return (pieces @ right.reshape(_PIECES, k // _PIECES, j)).sum(axis=0)
-
-
-_PIECES = 16
-
-
-def _padded_columns(right: Array) -> Array:
+def padded_columns(right: Array) -> Array:
     """A right side `(k, j)` with columns of zeros, for matrix units: see `torch_products`."""
     xp = namespace(right)
     return xp.nn.functional.pad(right, (0, padded(right.shape[1]) - right.shape[1]))
@@ -535,7 +324,7 @@ def _float32(values: Any, like: Array) -> Array:
     return beside(values, like).float()
 
 
-def _made(part: Any) -> Any:
+def made(part: Any) -> Any:
     if part is None:
         raise ValueError("this kernel was asked for more than it was made for: make it with all its needs.")
     return part

@@ -434,8 +434,8 @@ class Fitting(Starting):
     precision: Literal["float32", "tf32x3", "tf32"] = setting(
         "float32",
         choice(*PRECISIONS),
-        "Arithmetic of the device cuda. tf32x3 is as exact as float32 and faster; tf32 is faster still, and "
-        "moves landmarks a little.",
+        "Arithmetic of the device cuda: float32, or with matrix units tf32x3 (faster; landmarks move by "
+        "thousandths of a pixel) and tf32 (the fastest; a few fits move more).",
     )
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
