@@ -6,7 +6,7 @@ PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
 DOCS   := $(VENV)/.docs
 
-.PHONY: help setup demo test test-slow test-experts lint format standards bench experiments pictures docs clean
+.PHONY: help setup demo test test-slow test-experts test-gpu lint format standards bench experiments pictures docs clean
 
 help:            ## say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ test-slow: $(READY)  ## run the proofs that take minutes
 test-experts: $(READY)  ## run the tests that need PyTorch, which is installed into .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
 	$(BIN)/python -m pytest tests/test_network_training.py
+
+test-gpu: $(READY)  ## run the tests of fits on a device, with PyTorch: on a GPU, or on the CPU if there is none
+	$(BIN)/python -c 'import torch' 2>/dev/null || \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	$(BIN)/python -m pytest tests/test_torch_kernel.py tests/test_device_views.py tests/test_devices.py
 
 lint: $(READY)   ## check style, formatting and types
 	$(BIN)/ruff check .
