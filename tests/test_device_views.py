@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from pliant.appearance.device_features import device_features, exact_products, has_device_feature, loops_on
+from pliant.appearance.device_features import device_features, has_device_feature, loops_on
 from pliant.appearance.device_pictures import upload
 from pliant.appearance.device_views import feature_views
 from pliant.appearance.features import _REGISTRY, find_feature, register_feature
 from pliant.appearance.interpolation import resample
 from pliant.appearance.view import feature_view
+from pliant.devices import exact_products
 
 torch = pytest.importorskip("torch")
 

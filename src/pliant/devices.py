@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tensor = Any
+"""A `torch.Tensor`. PyTorch may be missing, so that only functions import it, and types do not name it."""
 
 ON_TORCH = ("cuda", "torch")
 """Devices whose arrays are tensors: a GPU, and PyTorch on the CPU, which is for tests."""
@@ -46,3 +54,35 @@ def release_memory() -> None:
 
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
+
+
+def on_device(array: NDArray[Any], device: Any) -> Tensor:
+    """An array as a tensor. The host does not wait for what the device is busy with."""
+    import torch
+
+    tensor = torch.from_numpy(np.ascontiguousarray(array))
+    if device.type == "cuda":
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
+
+
+@contextmanager
+def matrix_units(allowed: bool) -> Iterator[None]:
+    """Whether products of float32 matrices on a GPU may be rounded to TF32 in here, whatever holds elsewhere."""
+    import torch
+
+    products = torch.backends.cuda.matmul
+    # PyTorch 2.9 has a new switch, and refuses to answer by the old one where a user has set the new one.
+    new = hasattr(products, "fp32_precision")
+    switch, value = ("fp32_precision", "tf32" if allowed else "ieee") if new else ("allow_tf32", allowed)
+    before = getattr(products, switch)
+    setattr(products, switch, value)
+    try:
+        yield
+    finally:
+        setattr(products, switch, before)
+
+
+def exact_products() -> Any:
+    """Products of float32 matrices on a GPU in full precision in here."""
+    return matrix_units(False)

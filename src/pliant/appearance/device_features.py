@@ -7,8 +7,7 @@ launched for a single image. `device_loops.py` has kernels for CUDA that move le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -18,9 +17,7 @@ from numpy.typing import NDArray
 
 from pliant.appearance import features
 from pliant.appearance.features import Feature, find_feature
-
-Tensor = Any
-"""A `torch.Tensor`. PyTorch may be missing, so that only functions import it, and types do not name it."""
+from pliant.devices import Tensor, exact_products, on_device
 
 _BLOCK = 32
 """Pixels that one product with a band matrix makes. Wider blocks waste arithmetic, narrower ones memory traffic."""
@@ -73,34 +70,6 @@ def bytes_for_features(feature: Feature, shape: tuple[int, int], colour: bool, d
         # On the way to features there are about three times as many values, and a few planes.
         values = 3.5 * feature.channels + 10 * planes
     return 4 * shape[0] * shape[1] * values
-
-
-def on_device(array: NDArray[Any], device: Any) -> Tensor:
-    """An array as a tensor. The host does not wait for what the device is busy with."""
-    import torch
-
-    tensor = torch.from_numpy(np.ascontiguousarray(array))
-    if device.type == "cuda":
-        return tensor.pin_memory().to(device, non_blocking=True)
-    return tensor.to(device)
-
-
-@contextmanager
-def exact_products() -> Iterator[None]:
-    """Products of float32 matrices on a GPU in full precision in here, whatever the user allows elsewhere."""
-    import torch
-
-    products = torch.backends.cuda.matmul
-    # PyTorch 2.9 has a new switch, and refuses to answer by the old one where a user has set the new one.
-    switch, exact = (
-        ("fp32_precision", "ieee") if hasattr(products, "fp32_precision") else ("allow_tf32", False)
-    )
-    before = getattr(products, switch)
-    setattr(products, switch, exact)
-    try:
-        yield
-    finally:
-        setattr(products, switch, before)
 
 
 def _intensity(images: Tensor) -> Tensor:

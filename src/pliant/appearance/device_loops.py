@@ -20,8 +20,8 @@ import triton
 import triton.language as tl
 
 from pliant.appearance import features
-from pliant.appearance.device_features import Tensor, on_device
 from pliant.appearance.tones import LUMA
+from pliant.devices import Tensor, on_device
 
 _SOFTNESS = 0.02
 """As in `features.py`: edges that are much weaker than this hardly count."""

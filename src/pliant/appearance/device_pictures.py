@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pliant.appearance.device_features import Tensor, exact_products, loops_on, on_device
+from pliant.appearance.device_features import loops_on
 from pliant.appearance.interpolation import FINER
 from pliant.appearance.tones import LUMA, in_range, unit
 from pliant.arrays import Float64, Image
+from pliant.devices import Tensor, exact_products, on_device
 
 Int64 = NDArray[np.int64]
 

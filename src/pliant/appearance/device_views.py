@@ -12,17 +12,16 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.device_features import (
-    Tensor,
     bytes_for_features,
     device_features,
     has_device_feature,
     loops_on,
-    on_device,
 )
 from pliant.appearance.device_pictures import Int64, Pictures, Windows, bytes_needed, resample
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.view import LARGEST_SIDE, WIDEST, too_wide
 from pliant.arrays import Float64
+from pliant.devices import Tensor, on_device
 
 _BUDGET = 2**31
 """Bytes of memory for what is needed on the way to the features of a batch, the features themselves not counted."""

@@ -29,7 +29,7 @@ from pliant.fitting.guided import (
     spread_of,
     term_in_views,
 )
-from pliant.fitting.hypotheses import about, begins_late, distinct
+from pliant.fitting.hypotheses import begins_late, distinct
 from pliant.fitting.looking import DeviceViews, HostViews, Uploads, look
 from pliant.fitting.loop import Iterated, Problem, iterate
 from pliant.fitting.preparation import (
@@ -41,16 +41,24 @@ from pliant.fitting.preparation import (
     weights_of,
 )
 from pliant.fitting.result import FitResult, LevelTrace, as_in_the_image, failed
-from pliant.fitting.states import State, Way, at_starts, by_facing, going_on, places, preferred, witnessed
+from pliant.fitting.states import (
+    State,
+    Way,
+    at_starts,
+    beginnings,
+    by_facing,
+    going_on,
+    places,
+    preferred,
+    witnessed,
+)
 from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.model import Model
 from pliant.settings import Fitting
 from pliant.shape import align, shape_size
-from pliant.shape.facing import flipped
 from pliant.starts.candidates import (
     both_ways,
-    faces_other_way,
     inside,
     resembling,
     share_outside,
@@ -189,7 +197,9 @@ class Fitter(Lean):
     def _coarse_to_fine(
         self, images: list[Image], starts: list[list[Float64]], threads: int
     ) -> list[FitResult]:
-        groups = [self._group(image, several) for image, several in zip(images, starts, strict=True)]
+        count = 1 if len(self.model.levels) == 1 else self.settings.hypotheses or 1
+        pairs = zip(images, starts, strict=True)
+        groups = [beginnings(self.model, image, several, count) for image, several in pairs]
         ways = self._ways(groups, threads)
         ended: list[list[State]] = [[] for _ in groups]
         for alike in dict.fromkeys((way.first, way.guided) for way in ways):
@@ -264,28 +274,6 @@ class Fitter(Lean):
             if guide is not None
         }
         return [[led[id(state)] for state in group if id(state) in led] for group in groups]
-
-    def _group(self, image: Image, starts: list[Float64]) -> list[State]:
-        """Where to begin in an image, and in its mirror image if some of the starts face the other way."""
-        plain, other = [], []
-        for start in starts:
-            if faces_other_way(self.model, start):
-                other.append(flipped(start, image.shape[1]))
-            else:
-                plain.append(start)
-        seen = [(image, plain, False), (image[:, ::-1], other, True)]
-        return [
-            State(one, start, points, mirrored)
-            for one, some, mirrored in seen
-            if some
-            for start, points in self._hypotheses(some)
-        ]
-
-    def _hypotheses(self, starts: list[Float64]) -> list[tuple[Float64, Float64]]:
-        """Starts, and where to begin from each: there, and at other places about the first and likeliest."""
-        first, *others = starts
-        count = 1 if len(self.model.levels) == 1 else self.settings.hypotheses or 1
-        return [(first, points) for points in about(first, count)] + [(start, start) for start in others]
 
     def _one_level(
         self,

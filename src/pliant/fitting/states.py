@@ -11,9 +11,12 @@ import numpy as np
 from pliant.arrays import Float64, Image
 from pliant.experts.sightings import Sightings
 from pliant.fitting.guided import Guide
-from pliant.fitting.hypotheses import carried, distinct
+from pliant.fitting.hypotheses import about, carried, distinct
 from pliant.fitting.result import LevelTrace
 from pliant.fitting.status import Status
+from pliant.model import Model
+from pliant.shape.facing import flipped
+from pliant.starts.candidates import faces_other_way
 from pliant.trust.confidence import Evidence
 
 _RIVAL = 1.2
@@ -66,6 +69,32 @@ class Way(NamedTuple):
     @property
     def guided(self) -> bool:
         return self.group[0].guide is not None
+
+
+def beginnings(model: Model, image: Image, starts: list[Float64], count: int) -> list[State]:
+    """Where to begin in an image, and in its mirror image if some of the starts face the other way.
+
+    About the first and likeliest start of either kind there are `count` hypotheses.
+    """
+    plain, other = [], []
+    for start in starts:
+        if faces_other_way(model, start):
+            other.append(flipped(start, image.shape[1]))
+        else:
+            plain.append(start)
+    seen = [(image, plain, False), (image[:, ::-1], other, True)]
+    return [
+        State(one, start, points, mirrored)
+        for one, some, mirrored in seen
+        if some
+        for start, points in _hypotheses(some, count)
+    ]
+
+
+def _hypotheses(starts: list[Float64], count: int) -> list[tuple[Float64, Float64]]:
+    """Starts, and where to begin from each: there, and at other places about the first."""
+    first, *others = starts
+    return [(first, points) for points in about(first, count)] + [(start, start) for start in others]
 
 
 def at_starts(group: list[State]) -> list[State]:

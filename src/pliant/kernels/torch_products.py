@@ -14,8 +14,7 @@ leaves out only the product of the rests: its errors are near those of float32. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64
+from pliant.devices import matrix_units
 from pliant.motion import Motion, Sparse
 from pliant.namespace import Array, namespace
 
@@ -77,19 +77,6 @@ def pixel_order(motion: Motion, chosen: NDArray[np.int64]) -> PixelOrder:
     return PixelOrder(np.concatenate(places), tuple(buckets))
 
 
-@contextmanager
-def _tf32(allowed: bool) -> Iterator[None]:
-    import torch
-
-    matmul = torch.backends.cuda.matmul
-    before = matmul.allow_tf32
-    matmul.allow_tf32 = allowed
-    try:
-        yield
-    finally:
-        matmul.allow_tf32 = before
-
-
 @dataclass(frozen=True, eq=False)
 class Factor:
     """The right side `(k, j)` of products that are made many times, split once if the precision asks for it.
@@ -103,7 +90,7 @@ class Factor:
 
     def times(self, left: Array) -> Array:
         """Left `(B, k)` times this: `(B, j)`."""
-        with _tf32(self.precision != "float32"):
+        with matrix_units(self.precision != "float32"):
             if self.rest is None:
                 return of_long_rows(left, self.whole)
             coarse, rest = split(left)
@@ -175,7 +162,7 @@ class GroupedProduct:
         count, triangles, n = self.corners.shape[1:]
         sums = xp.empty((triangles, 2 * batch, count * m), dtype=g.dtype, device=g.device)
         coarse, rest = split(flat) if self.buckets[0].weighted.rest is not None else (flat, None)
-        with _tf32(self.buckets[0].weighted.precision != "float32"):
+        with matrix_units(self.buckets[0].weighted.precision != "float32"):
             begin = 0
             for bucket in self.buckets:
                 whole = bucket.weighted.whole
@@ -186,7 +173,7 @@ class GroupedProduct:
                     out.baddbmm_(bucket.of(rest), whole)
                 begin += len(whole)
         total = xp.zeros((batch, n, m), dtype=g.dtype, device=g.device)
-        with _tf32(False):
+        with matrix_units(False):
             for axis in (0, 1):
                 for corner in range(count):
                     rows = self.corners[axis, corner].T.expand(batch, -1, -1)
