@@ -68,6 +68,9 @@ from pliant.threads import cores
 from pliant.trust.evidence import gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs
 
+_one_at_a_time = Lock()
+"""Blocks of images are read side by side, and fitted on a device one after the other."""
+
 
 @dataclass(frozen=True)
 class Fitter(Lean):
@@ -143,9 +146,9 @@ class Fitter(Lean):
         `threads` work together on every image, for the least time until they are done; many images are done
         soonest in blocks of their own, each by a thread of its own: `fit_all`.
         """
-        if self._uploads is None:
+        if self.settings.device not in ON_TORCH:
             return self._block(images, starts, threads)
-        with self._device_lock:
+        with _one_at_a_time:
             return self._block_on_device(images, starts)
 
     def _block_on_device(self, images: Sequence[Image], starts: Sequence[Floats]) -> list[FitResult]:
@@ -168,10 +171,6 @@ class Fitter(Lean):
     def _uploads(self) -> Uploads | None:
         device = self.settings.device
         return Uploads(find_device(device)) if device in ON_TORCH else None
-
-    @cached_property
-    def _device_lock(self) -> Any:
-        return Lock()
 
     def _block(self, images: Sequence[Image], starts: Sequence[Floats], threads: int) -> list[FitResult]:
         begin = time.perf_counter()
