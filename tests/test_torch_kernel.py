@@ -15,7 +15,10 @@ from test_kernels import assert_systems_agree, kinds_of_needs, problem
 
 torch = pytest.importorskip("torch")
 
+from pliant.appearance.device_pictures import upload  # noqa: E402
 from pliant.appearance.device_views import Views  # noqa: E402
+from pliant.fitting.device_fits import fit_pictures  # noqa: E402
+from pliant.fitting.fitter import make_fitter  # noqa: E402
 from pliant.kernels.torch_setup import torch_kernel, torch_projected  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -151,3 +154,18 @@ def test_default_fits_are_the_same_on_a_device(model, dataset, settings):
         np.testing.assert_allclose(there.points, here.points, atol=0.05)
         np.testing.assert_allclose(there.covariance, here.covariance, rtol=0.05, atol=1e-4)
         assert [len(trace.costs) for trace in here.trace] == [len(trace.costs) for trace in there.trace]
+
+
+def test_fits_as_arrays_are_those_of_the_fitter(model, dataset):
+    """And one that is lost does not take the others with it."""
+    device = "cuda" if torch.cuda.is_available() else "torch"
+    fitter = make_fitter(model, device=device, hypotheses=1, cascade=False, experts=False)
+    images = [sample.image() for sample in dataset[:3]]
+    starts = np.array([sample.points() + 1.5 for sample in dataset[:3]])
+    expected = fitter.block(images, starts)
+    far = np.concatenate([starts, starts[:1] * 1e6])
+    fits = fit_pictures(fitter, upload(images, torch.device(DEVICE)), np.array([0, 1, 2, 0]), far)
+    assert fits.statuses[3] == "diverged"
+    for k, one in enumerate(expected):
+        np.testing.assert_allclose(fits.points[k], one.points, atol=0.01)
+        assert fits.statuses[k] == one.status

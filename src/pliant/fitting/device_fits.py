@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.device_pictures import Pictures
+from pliant.appearance.view import WIDEST
 from pliant.arrays import Concise, Float64, Floats
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.looking import views_at
@@ -31,12 +32,33 @@ class DeviceFits(Concise):
 
 
 def fit_pictures(fitter: Fitter, pictures: Pictures, which: Any, starts: Floats) -> DeviceFits:
-    """Fits to pictures `which (B,)` that lie on the fitter's device, from starts `(B, v, 2)`."""
+    """Fits to pictures `which (B,)` that lie on the fitter's device, from starts `(B, v, 2)`.
+
+    What is lost at a coarse level has the status `diverged`, and stays where it was lost.
+    """
     points = np.asarray(starts, dtype=np.float64)
+    largest = pictures.sizes[np.asarray(which)].max(axis=1)
+    lost = np.zeros(len(points), dtype=bool)
     for (level, subspace, problem), limit in zip(fitter.prepared, fitter.iterations, strict=True):
-        views = views_at(level, fitter.model.size, pictures, which, points)
-        p = level.shape.project(views.to_view(points))
+        lost |= ~_can_be_looked_at(points, largest)
+        # A batch has no holes: what is lost is fitted from anywhere, and that does not count.
+        here = np.where(lost[:, None, None], level.shape.mean, points)
+        views = views_at(level, fitter.model.size, pictures, which, here)
+        p = level.shape.project(views.to_view(here))
         first = first_coordinates(problem, subspace, views.images, level.shape.instance(p))
         ended = iterate(problem, views.images, p, first, limit, every_cost=False)
-        points = views.to_image(level.shape.instance(ended.shape_parameters))
-    return DeviceFits(points, np.array(ended.final_costs), ended.statuses, ended.iterations)
+        found = views.to_image(level.shape.instance(ended.shape_parameters))
+        points = np.where(lost[:, None, None], points, found)
+        lost |= np.array([status.lost for status in ended.statuses])
+    statuses = [
+        Status.DIVERGED if gone and not status.lost else status
+        for gone, status in zip(lost, ended.statuses, strict=True)
+    ]
+    return DeviceFits(points, np.array(ended.final_costs), statuses, ended.iterations)
+
+
+def _can_be_looked_at(points: Float64, largest: Any) -> Any:
+    """Which of the points `(B, v, 2)` are numbers, and within a few times the larger side `(B,)` of their image."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        reach = np.ptp(points, axis=1).max(axis=1)
+        return np.isfinite(points).all(axis=(1, 2)) & (reach <= WIDEST * largest)
