@@ -10,6 +10,7 @@ import pliant
 from pliant.appearance.interpolation import bilinear
 from pliant.data.dataset import dataset_from_arrays
 from pliant.fitting.fitter import make_fitter
+from pliant.fitting.looking import look
 from pliant.fitting.states import State
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
@@ -47,7 +48,7 @@ class TestMismatch:
         fitter = make_fitter(model, device=device, sampling=sampling, jobs=1)
         level, subspace, problem = fitter.prepared[-1]
         image, truth = dataset[0].image(), dataset[0].points()
-        (view,) = fitter._views(level, [State(image, truth, truth)])
+        (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
         shape = level.shape.instance(level.shape.project(view.to_view(truth)))
         c = rng.normal(size=(3, len(subspace.variances))) * np.sqrt(subspace.variances)
         needs = Needs(image=False, model=False)
@@ -100,7 +101,7 @@ class TestEvidence:
         fitter = make_fitter(model, device="reference", jobs=1)
         level, subspace, problem = fitter.prepared[-1]
         image, truth = dataset[0].image(), dataset[0].points()
-        (view,) = fitter._views(level, [State(image, truth, truth)])
+        (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
         p = level.shape.project(view.to_view(truth))[None]
         (evidence,), spread = gather(problem.kernel, level, subspace, [view.pixels], p)
         kernel = problem.kernel
@@ -130,7 +131,7 @@ class TestEvidence:
 
         def weighed(fitter):
             level, subspace, problem = fitter.prepared[-1]
-            (view,) = fitter._views(level, [State(image, truth, truth)])
+            (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
             p = level.shape.project(view.to_view(truth))[None]
             (evidence,), spread = gather(problem.kernel, level, subspace, [view.pixels], p)
             return evidence, spread

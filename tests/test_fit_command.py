@@ -197,7 +197,7 @@ def test_alike_names_from_landmarks(fit, folder, tmp_path):
             ("{images}", "--iterations", "2.5"),
             "--iterations 2.5: it must be a whole number of at least 1 for each level",
         ),
-        (("{images}", "--device", "abacus"), "--device abacus: it must be cpu or reference"),
+        (("{images}", "--device", "abacus"), "--device abacus: it must be cpu, cuda, torch or reference"),
         (("{images}", "--landmarks", "points"), "there is no format 'points'"),
         (("{images}", "--annotations", "fits.pts"), "a .pts file holds the landmarks of one image"),
         (("{images}", "--annotations", "no/fits.json"), "no/fits.json: the folder no does not exist"),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Tensor = Any
 """A `torch.Tensor`. PyTorch may be missing, so that only functions import it, and types do not name it."""
@@ -58,6 +58,7 @@ def release_memory() -> None:
 
 def on_device(array: NDArray[Any], device: Any) -> Tensor:
     """An array as a tensor. The host does not wait for what the device is busy with."""
+    import numpy as np
     import torch
 
     tensor = torch.from_numpy(np.ascontiguousarray(array))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import pliant
 from pliant.bulk import Task, files, run
 from pliant.bulk.files import journal_in
 from pliant.bulk.journal import JOURNAL, Journal
@@ -25,6 +26,7 @@ class Stub:
     """Fits that need no model worth the name: landmarks are the start's corner and the image's mean."""
 
     jobs, algorithm, prepared, keep_evidence = 1, "stub", (), False
+    settings = pliant.Fitting()
 
     def __init__(self, model):
         self.model = model
