@@ -3,6 +3,7 @@
 import json
 import os
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -34,15 +35,12 @@ class Stub:
     def block(self, images, starts, threads):
         done = failed(self.model, self.algorithm, None, "")
         return [
-            SimpleNamespace(
-                **{
-                    **vars(done),
-                    "points": np.array([[image.mean(), start[0]], [start[1], 1 / 3]]),
-                    "status": Status.CONVERGED,
-                    "cost": float(image.std()),
-                    "iterations": 3,
-                    "confidence": lambda bound: 0.5,
-                }
+            replace(
+                done,
+                points=np.array([[image.mean(), start[0]], [start[1], 1 / 3]]),
+                status=Status.CONVERGED,
+                cost=float(image.std()),
+                iterations=3,
             )
             for image, start in zip(images, starts, strict=True)
         ]
@@ -66,6 +64,7 @@ def undisturbed(model, tmp_path_factory):
         patch.setattr(files, "_BLOCKS", 4)
         fit = Stub(model)
         run(task, fit, start, each=keep)
+        assert [row["status"] for row in rows_of(task.table)].count("converged") == COUNT - 1
         yield SimpleNamespace(task=task, fitter=fit, journal=journal, rows=as_text(task))
 
 
