@@ -140,9 +140,15 @@ def _times(study: Study, samplings: list[float]) -> Table:
         ),
         rows,
         "Time of a fit on one thread while other threads are busy: the median over blocks of eight images, "
-        "including their features but not reading them. A fit stops when it has converged: iterations done "
-        f"are the mean at each level. The paper does not say whether its fits stop early. {study.clocks()}".strip(),
+        f"including their features but not reading them. {_stop(study)} Iterations done are the mean at each "
+        f"level. The paper does not say whether its fits stop early. {study.clocks()}".strip(),
     )
+
+
+def _stop(study: Study) -> str:
+    if any(trial.fitting.stopping.tolerance > 0 for trial in study.trials):
+        return "A fit stops when it has converged."
+    return "Fits use all of their iterations, unless they are lost."
 
 
 def _pairs(study: Study) -> list[tuple[str, str]]:
