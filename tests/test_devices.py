@@ -20,6 +20,13 @@ def test_without_pytorch_a_sentence_says_what_to_install(monkeypatch):
         find_device("cuda")
 
 
+def test_version_lists_the_devices_that_are_there(monkeypatch):
+    from pliant.cli.version import _facts
+
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert _facts()["devices"] == "cpu, reference"
+
+
 class TestWithPyTorch:
     torch = staticmethod(lambda: pytest.importorskip("torch"))
 

@@ -59,6 +59,19 @@ def version(
                 say(f"{name + ':':<26}{value}")
 
 
+def _is_there(device: str) -> bool:
+    """Whether fits could be made on a device here."""
+    from pliant.devices import ON_TORCH, find_device
+
+    if device not in ON_TORCH:
+        return True
+    try:
+        find_device(device)
+    except ValueError:
+        return False
+    return True
+
+
 def _facts() -> dict[str, Any]:
     import platform
     from importlib.metadata import PackageNotFoundError
@@ -80,7 +93,7 @@ def _facts() -> dict[str, Any]:
         "platform": platform.platform(),
         "processor": platform.machine(),
         "cores": cores(),
-        "devices": ", ".join(DEVICES),
+        "devices": ", ".join(name for name in DEVICES if _is_there(name)),
         "libraries": {name: installed(name, "missing") for name in _LIBRARIES},
         "optional": {
             name: installed(name, f"not installed ({purpose})") for name, purpose in _OPTIONAL.items()
