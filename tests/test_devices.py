@@ -16,7 +16,7 @@ from pliant.table import rows_of
 
 def test_without_pytorch_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ValueError, match=r"device='cuda' needs PyTorch.*pliant\[experts\].*device='cpu'"):
+    with pytest.raises(ValueError, match=r"device=cuda needs PyTorch.*pliant\[experts\].*device=cpu"):
         find_device("cuda")
 
 
@@ -33,7 +33,7 @@ class TestWithPyTorch:
     def test_without_a_gpu_a_sentence_says_so(self, model, dataset, monkeypatch):
         torch = self.torch()
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-        with pytest.raises(ValueError, match="needs an NVIDIA GPU.*use device='cpu'"):
+        with pytest.raises(ValueError, match="needs an NVIDIA GPU.*use device=cpu"):
             pliant.fit(model, dataset[:1], "centre", device="cuda")
 
     def test_what_has_no_room_is_done_in_parts(self, model, dataset, monkeypatch):

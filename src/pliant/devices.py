@@ -26,12 +26,12 @@ def find_device(name: str) -> Any:
         import torch
     except ImportError:
         raise ValueError(
-            f"device='{name}' needs PyTorch, which is not installed: pip install 'pliant[experts]', or use "
-            "device='cpu'."
+            f"device={name} needs PyTorch, which is not installed: pip install 'pliant[experts]', or use "
+            "device=cpu."
         ) from None
     if name == "cuda" and not torch.cuda.is_available():
         raise ValueError(
-            "device='cuda' needs an NVIDIA GPU that PyTorch can use, and there is none here: use device='cpu'."
+            "device=cuda needs an NVIDIA GPU that PyTorch can use, and there is none here: use device=cpu."
         )
     return torch.device("cuda" if name == "cuda" else "cpu")
 
