@@ -101,8 +101,7 @@ class Factor:
 def of_long_rows(left: Array, right: Array) -> Array:
     """Left `(B, k)` times right `(k, j)`: if k is large, in pieces whose products are added up at the end.
 
-    Pieces keep all of a device busy where j is small. And matrix units cut off what they add to a sum: after
-    100,000 terms, that shows in the fourth digit.
+    Pieces keep all of a device busy where j is small, and keep the sums short that matrix units round.
     """
     k = left.shape[1]
     pieces = next((count for count in (64, 32, 16, 8) if k % count == 0 and k // count >= 256), 1)

@@ -435,7 +435,7 @@ class Fitting(Starting):
         "float32",
         choice(*PRECISIONS),
         "Arithmetic of the device cuda: float32, or with matrix units tf32x3 (faster; landmarks move by "
-        "thousandths of a pixel) and tf32 (the fastest; a few fits move more).",
+        "less than 0.05 pixels) and tf32 (the fastest; a few fits move more).",
     )
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
