@@ -169,3 +169,16 @@ def test_fits_as_arrays_are_those_of_the_fitter(model, dataset):
     for k, one in enumerate(expected):
         np.testing.assert_allclose(fits.points[k], one.points, atol=0.01)
         assert fits.statuses[k] == one.status
+
+
+@pytest.mark.parametrize("trained", [{"motion": "patches"}, {"cascade": True}, {"experts": "linear"}])
+def test_other_models_fit_on_a_device(trained):
+    """Patches, levels that have learned cascaded regression, and what an expert adds to the cost."""
+    faces = pliant.synthetic.faces(30, image_size=100)
+    settings = pliant.Training(preset="paper", size=50.0, confidence=False, detector="none", **trained)
+    model = pliant.train(faces[:26], settings)
+    assert (model.expert is not None) == ("experts" in trained)
+    assert (model.levels[0].descents is not None) == ("cascade" in trained)
+    for here, there in zip(*on_both(model, faces[26:]), strict=True):
+        assert here.status == there.status
+        np.testing.assert_allclose(there.points, here.points, atol=0.02)
