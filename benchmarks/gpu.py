@@ -1,10 +1,12 @@
 """Fits on a GPU: how many a second, what share of the machine's ceilings that is, and whether they are the CPU's.
 
-The model has the paper's size and settings (150 pixels, two levels, 24 + 16 iterations), and no fit stops before it
-has used its iterations. Rates are those of whole fits from images that lie on the device (views, features and all
-iterations), of the iterations alone, and of `pliant.fit` from JPEG files, which the machine's cores decode.
-Ceilings are measured in the same run: what a copy moves, and what a large matrix product computes. Equality is that
-of the landmarks on LFPW's test set from three starts each, against the kernel of the CPU.
+The model has the paper's size and settings (150 pixels, two levels, 24 + 16 iterations), and no fit stops before
+it has used its iterations. Rates are those of whole fits from images that lie on the device (views, features and
+all iterations), of the iterations alone, and of `pliant.fit` from JPEG files, which the machine's cores decode.
+Ceilings are measured in the same run: what a copy moves, and what a large matrix product computes. The share of
+arithmetic is that of the products with A, and the share of bandwidth that of the fewest bytes of pixels that have
+to be read and written. Equality is that of the landmarks on LFPW's test set from three starts each, against the
+kernel of the CPU.
 
 Without a GPU, everything runs on the CPU's PyTorch with few images, which shows that it works and no more.
 """
@@ -87,6 +89,8 @@ def main() -> None:
                 for precision in ("float32", "tf32x3", "tf32")
                 for row in [_rate(work, algorithm, sampling, precision)]
             ]
+            for row in found["rates"] if "ceilings" in found else []:
+                row |= _shares(work, row, found["ceilings"])
             _print(found["rates"])
         if "equal" in parts:
             found["equal"] = _equality(work)
@@ -166,6 +170,30 @@ def _rate(work: _Work, algorithm: str, sampling: float, precision: str, few: boo
     return row
 
 
+def _shares(work: _Work, row: Row, ceilings: Row) -> Row:
+    """The shares of the ceilings that a rate is, by the arithmetic and the bytes that no fit can do without."""
+    if not ceilings:
+        return {}
+    precision, sampling = row["precision"], float(row["pixels"].rstrip("%")) / 100
+    # The products with halves that one of float32 takes: for slopes, and for the residual, which is never rounded.
+    slopes, residual = {"float32": (1, 1), "tf32x3": (3, 3), "tf32": (1, 3)}[precision]
+    # Warped values, seen values, slopes along x and y: what is written is read once.
+    bytes_each = 2 * {"float32": 4 + 4 + 8, "tf32x3": 4 + 4 + 8, "tf32": 4 + 4 + 4}[precision]
+    flop = moved = 0.0
+    for level, iterations in zip(
+        work.model.levels, work.fitter(row["algorithm"], "cpu").iterations, strict=True
+    ):
+        values = sampling * level.appearance.components.shape[1] * iterations
+        flop += 2 * values * level.appearance.modes * (6 * slopes + residual)
+        moved += values * bytes_each
+    unit = "float32_TFLOP_per_s" if precision == "float32" else "float16_TFLOP_per_s"
+    return {
+        "GFLOP": flop / 1e9,
+        "of_arithmetic": row["fits_per_second"] * flop / ceilings[unit] / 1e12,
+        "of_bandwidth": row["fits_per_second"] * moved / ceilings["copy_TB_per_s"] / 1e12,
+    }
+
+
 def _views_alone(work: _Work, which: Any, starts: Any) -> None:
     for level in work.model.levels:
         views_at(level, work.model.size, work.pictures, which, starts)
@@ -214,10 +242,10 @@ def _from_files(work: _Work) -> Row:
         return {"files": "the images are not files here"}
     turns = 20 if work.device == "cuda" else 1
     tasks = [(str(sources[k]), start) for k, start in zip(work.pairs, work.starts, strict=True)]
-    tasks = (tasks * turns)[: 8_000 if work.device == "cuda" else 8]
+    tasks = (tasks * turns)[: 6_144 if work.device == "cuda" else 8]
     out: Row = {"files": len(tasks)}
     for algorithm in _MAIN:
-        for precision in ("float32", "tf32"):
+        for precision in ("tf32x3", "tf32"):
             fitter = work.fitter(algorithm, work.device, precision=precision)
             out[f"{algorithm} {precision} a second"] = len(tasks) / _fits(fitter, tasks)[1]
     return out
@@ -235,6 +263,8 @@ def _ceilings(there: bool) -> Row:
         name = "tf32" if allowed else "float32"
         out[f"{name}_TFLOP_per_s"] = 2 * 8192**3 / _seconds(lambda: one @ one, 5) / 1e12
     torch.backends.cuda.matmul.allow_tf32 = False
+    half = one.half()
+    out["float16_TFLOP_per_s"] = 2 * 8192**3 / _seconds(lambda: half @ half, 5) / 1e12
     return out
 
 

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pliant.appearance.features import Feature
 from pliant.appearance.interpolation import resample
@@ -123,14 +124,33 @@ def unlike(vertices: Floats, points: Floats, image: Image) -> str:
     problem = too_wide(points, image)
     if problem:
         return problem
-    reach = float(np.ptp(points, axis=0).max()) * scale_to_frame(vertices, points)
-    own = float(np.linalg.norm(np.ptp(vertices, axis=0)))
+    with np.errstate(invalid="ignore"):
+        reach, own = (float(one) for one in _reaches(vertices, points))
     if not reach <= _SPRAWL * own:
         return (
             f"the landmarks are not arranged as in the model: at the model's scale they span {reach:.3g} "
             f"pixels instead of {own:.3g}. Give them in the model's order."
         )
     return ""
+
+
+def can_be_looked_at(vertices: Floats, points: Floats, sides: Floats) -> NDArray[np.bool_]:
+    """Which of `points (B, v, 2)` `unlike` has nothing against, in images with the larger sides `(B,)`."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Axis by axis: NumPy is slow where the last axis is as short as that of points.
+        by_axis = np.moveaxis(points, -1, 0)
+        # What is not finite has a span that is not, and no comparison holds.
+        span = (by_axis.max(axis=-1) / 2 - by_axis.min(axis=-1) / 2).max(axis=0) * 2
+        reach, own = _reaches(vertices, points)
+        return np.asarray((span <= WIDEST * sides) & (reach <= _SPRAWL * own))
+
+
+def _reaches(vertices: Floats, points: Floats) -> tuple[Float64, Float64]:
+    """How far `points (..., v, 2)` reach at the scale of a frame's `vertices (v, 2)`, and how far these do."""
+    enlarged = align(vertices, points).scale
+    scale = np.where(enlarged > 0, 1.0 / np.where(enlarged > 0, enlarged, 1.0), np.inf)
+    own = np.linalg.norm(np.ptp(vertices, axis=0))
+    return np.ptp(np.moveaxis(points, -1, 0), axis=-1).max(axis=0) * scale, np.asarray(own)
 
 
 def _turned(vectors: Floats, angle: float) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.device_pictures import Pictures
-from pliant.appearance.view import WIDEST
+from pliant.appearance.view import can_be_looked_at
 from pliant.arrays import Concise, Float64, Floats
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.looking import views_at
@@ -40,7 +40,7 @@ def fit_pictures(fitter: Fitter, pictures: Pictures, which: Any, starts: Floats)
     largest = pictures.sizes[np.asarray(which)].max(axis=1)
     lost = np.zeros(len(points), dtype=bool)
     for (level, subspace, problem), limit in zip(fitter.prepared, fitter.iterations, strict=True):
-        lost |= ~_can_be_looked_at(points, largest)
+        lost |= ~can_be_looked_at(level.shape.mean, points, largest)
         # A batch has no holes: what is lost is fitted from anywhere, and that does not count.
         here = np.where(lost[:, None, None], level.shape.mean, points)
         views = views_at(level, fitter.model.size, pictures, which, here)
@@ -55,10 +55,3 @@ def fit_pictures(fitter: Fitter, pictures: Pictures, which: Any, starts: Floats)
         for gone, status in zip(lost, ended.statuses, strict=True)
     ]
     return DeviceFits(points, np.array(ended.final_costs), statuses, ended.iterations)
-
-
-def _can_be_looked_at(points: Float64, largest: Any) -> Any:
-    """Which of the points `(B, v, 2)` are numbers, and within a few times the larger side `(B,)` of their image."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        reach = np.ptp(points, axis=1).max(axis=1)
-        return np.isfinite(points).all(axis=(1, 2)) & (reach <= WIDEST * largest)

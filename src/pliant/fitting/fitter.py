@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from threading import Lock
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from pliant.appearance.features import find_feature
 from pliant.appearance.subspace import Subspace, restrict
-from pliant.appearance.view import unlike
+from pliant.appearance.view import can_be_looked_at
 from pliant.arrays import Float64, Floats, Image, Lean
 from pliant.devices import ON_TORCH, DeviceFailed, find_device, is_breakdown, is_out_of_memory, release_memory
 from pliant.fitting.algorithm import Algorithm
@@ -247,11 +247,13 @@ class Fitter(Lean):
                         group.append(
                             State(one.image, one.start, one.start, one.mirrored, witness=one.witness)
                         )
-            for state in chain.from_iterable(groups):
-                if unlike(level.shape.mean, state.points, state.image):
-                    state.status = Status.DIVERGED
+            every = list(chain.from_iterable(groups))
+            sides = np.array([max(state.image.shape[:2]) for state in every])
+            fine = can_be_looked_at(level.shape.mean, np.array(places(every)), sides)
+            for state in compress(every, ~fine):
+                state.status = Status.DIVERGED
             # What was lost at a coarse level stays lost.
-            going = [state for state in chain.from_iterable(groups) if not state.lost]
+            going = [state for state in every if not state.lost]
             if going:
                 threaded = replace(problem, kernel=problem.kernel.threaded(threads))
                 self._one_level(level, subspace, threaded, limit, going, max(map(len, groups)) > 1)

@@ -29,11 +29,13 @@ def about(points: Float64, count: int) -> list[Float64]:
 
     Beyond nine, they are moved in all of these at once, in opposite pairs.
     """
+    if count == 1:
+        return [points]
     crossed = [sign * axis for axis in _AXES for sign in (1, -1)]
     further = max(0, count - 1 - len(crossed))
     drawn = np.random.default_rng(0).normal(size=((further + 1) // 2, 4)) @ _AXES
-    moves = [np.zeros(4), *crossed, *(sign * move for move in drawn for sign in (1, -1))]
-    return [_moved(points, move) for move in moves[:count]]
+    moves = [*crossed, *(sign * move for move in drawn for sign in (1, -1))]
+    return [points, *(_moved(points, move) for move in moves[: count - 1])]
 
 
 def _moved(points: Float64, move: Float64) -> Float64:

@@ -1,9 +1,8 @@
 """Systems on a device of PyTorch: many images at a time, with the same record as on the CPU.
 
 What is computed pixel by pixel is in `torch_pixels.py`, or for CUDA in `torch_loops.py`; what is multiplied with A
-is in `torch_products.py`. All else is small: with sums over channels `(B, 3, f)` of products of slopes, Ji'Ji is a
-product with the pairs of columns of dW/dp, which do not depend on the image, and likewise for the other products of
-slopes. Systems are in float64; nothing in this file waits for the device.
+is in `torch_products.py`, or for matrix units in `torch_halves.py`. All else is small, and in `torch_pairs.py`.
+Systems are in float64; nothing in this file waits for the device.
 """
 
 from __future__ import annotations
@@ -18,81 +17,52 @@ from pliant.appearance.subspace import Subspace
 from pliant.kernels import torch_pixels
 from pliant.kernels.robust import USUAL, centred
 from pliant.kernels.system import Needs, System, united
-from pliant.kernels.torch_products import (
-    Factor,
-    PixelOrder,
-    of_long_rows,
-    padded,
-)
+from pliant.kernels.torch_pairs import Pairs
+from pliant.kernels.torch_products import Factor, PixelOrder
 from pliant.level import Level
-from pliant.namespace import Array, beside, namespace
+from pliant.namespace import Array, beside, is_tensor, namespace
 
 _SMALL = 2**29
 """Bytes that a device has in any case: to ask for the room that there is takes longer than some products."""
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
-    """Products of columns of dW/dp `(2, f, n)` at f pixels, for sums over them.
-
-    `single (2 f, n)` are the columns themselves, `symmetric (3 f, n (n + 1) / 2)` belong to xx, xy and yy, and
-    `every (4 f, n n)` to xx, xy, yx and yy. `unfold (n, n)` says which symmetric one each pair is.
-    """
-
-    single: Array
-    symmetric: Factor
-    every: Factor
-    unfold: Array
-
-    def along(self, sums: Array) -> Array:
-        """J'e `(B, n)` from sums `(B, 2, f)`."""
-        return of_long_rows(sums.flatten(1), self.single).double()
-
-    def square(self, sums: Array) -> Array:
-        """J'J `(B, n, n)` from sums `(B, 3, f)`."""
-        return self.symmetric.times(sums.flatten(1)).double()[:, self.unfold]
-
-    def between(self, sums: Array) -> Array:
-        """J'K `(B, n, n)` from sums `(B, 4, f)`."""
-        n = len(self.unfold)
-        return self.every.times(sums.flatten(1))[:, : n * n].double().reshape(-1, n, n)
-
-
-@dataclass(frozen=True, eq=False)
 class TorchKernel:
     """Systems of a level on a device; `torch_setup` makes it, with what an algorithm needs and no more.
 
-    Images are warped to k pixels, at `matrix (k, v)` times the shape plus `fixed (k, 2)`: the f chosen pixels,
-    which are `own (f,)` of them, and their `neighbours (2, 2, f)`. `basis (f c, m)` is A there, `spread` is A', and
-    `on_frame` is A' on the whole frame. The slopes of the mean are `mean_slopes (2, 1, f, c)`; `basis_mean` is
-    A'Jabar `(m, n)`, `basis_basis` is A'JA `(m, m n)`, `slope_rows (m, 2 f c)` are the slopes of A, and `moving`
-    the products with them. With `panels (f,)`, what does not agree with the model is weighted down:
-    kernels/robust.py. `order` is that of the pixels, and `pixel_loops` has the functions of `torch_pixels`.
+    Images are warped to k pixels, which `where` has, and `look` takes values and slopes at the f chosen ones.
+    `basis` is A there, for products with what was seen, `spread (m, f c)` is the same, and `blend` is the model's
+    appearance on the whole frame. The slopes of the mean are `mean_slopes (2, 1, f, c)`, and `mean_jacobian (f c,
+    n)` is Jabar; `basis_mean` is A'Jabar `(m, n)`, `basis_basis` is A'JA `(m, m n)`, `slope_rows (m, 2 f c)` are
+    the slopes of A, and `moving` the products with them. `pairs` belong to the sums of `look`, or to those of
+    single pixels if these are made `pixelwise`; second derivatives have `bend_pairs`. With `panels (f,)`, what
+    does not agree with the model is weighted down: kernels/robust.py. `order` is that of the pixels, `chosen (f,)`
+    are their places in the frame, and `stencil` has the neighbours `(2, 2, F)` and steps `(2, F)` of the whole
+    frame.
     """
 
     level: Level
     subspace: Subspace
-    pixel_loops: Any
-    matrix: Array
-    fixed: Array
-    own: Array
-    neighbours: Array
-    steps: Array
-    basis: Factor
-    spread: Factor
-    mean: Array
+    where: Any
+    look: Any
+    basis: Any
+    spread: Array
     pairs: Pairs
-    products: Callable[[Array], Array]
+    products: Callable[[Any], Array]
     mean_slopes: Array
+    mean_jacobian: Array
     mean_mean: Array
+    order: PixelOrder
+    chosen: Array
+    stencil: tuple[Array, Array]
+    pixelwise: bool = False
+    bend_pairs: Pairs | None = None
     basis_mean: Array | None = None
     basis_basis: Array | None = None
     slope_rows: Factor | None = None
-    on_frame: Factor | None = None
+    blend: Any = None
     moving: Callable[[Array], Array] | None = None
     panels: Array | None = None
-    chosen: Array | None = None
-    order: PixelOrder | None = None
 
     def system(self, images: Any, shapes: Array, coordinates: Array, needs: Needs) -> System:
         """The System of B views on the device with shapes `(B, v, 2)` and appearance coordinates `(B, m)`."""
@@ -117,43 +87,55 @@ class TorchKernel:
 
     def residual(self, images: Any, shapes: Array) -> Array:
         """E = i - abar `(B, f c)`, weighted down where robust."""
-        e, _ = self._seen(self.warped(images, shapes), None, slopes=False)
-        return e.flatten(1)
-
-    def warped(self, images: Any, shapes: Array) -> Array:
-        """The images at all pixels that matter `(B, k, c)`."""
-        # All images in one product: two columns an image would waste most of what a device computes at once.
-        planes = shapes.float().mT.contiguous() @ self.matrix.T
-        positions = planes.mT + self.fixed
-        return self.pixel_loops.warp(images.pixels, images.rows, images.sizes, positions)
+        values = self.where.warped(images, shapes)
+        return in_float32(self._seen(values, None, None, None, image=False, moving=False)[0])
 
     def _most(self, shapes: Array, needs: Needs) -> int:
         """Images that are worked on at once: as many as there is memory for."""
         if shapes.device.type != "cuda":
             return 64
+        pixels, channels = len(self.level.motion.frame.pixels), self.level.channels
         sides = 2 * (1 + needs.image + (needs.model and needs.appearance)) + 6 * (needs.curvature is not None)
-        floats = (self.mean.numel() + len(self.matrix)) * (2 + sides) + 8 * len(self.matrix)
+        floats = 2 * pixels * channels * (2 + sides) + 8 * pixels
         floats += 7 * len(self.level.motion.frame.triangles) * len(self.subspace.variances)
         if len(shapes) * 4 * floats < _SMALL:
             return len(shapes)
         return max(1, int(room_on(shapes.device) * 0.6 / (4 * floats)))
 
-    def _seen(self, values: Array, c: Array | None, *, slopes: bool) -> tuple[Array, Array | None]:
-        """What is seen of images at the chosen pixels: e `(B, f, c)`, and their slopes if these are wanted."""
-        neighbours = self.neighbours if slopes else None
-        e, g = self.pixel_loops.seen(values, self.own, self.mean, neighbours, self.steps)
-        return (e, g) if self.panels is None else self._weighed_down(e, g, c)
+    def _seen(
+        self,
+        values: Array,
+        c: Array | None,
+        h: Array | None,
+        appearance: Array | None,
+        *,
+        image: bool,
+        moving: bool,
+    ) -> tuple[Any, Any, torch_pixels.Sums]:
+        """What is seen of warped images `(B, k, c)`, as by `look`, weighted down where robust."""
+        if not self.pixelwise:
+            return self.look(values, h, appearance, image=image, moving=moving)
+        e, g, _ = self.look(values, None, None, image=image, moving=False)
+        if self.panels is not None:
+            e, g = self._weighed_down(e, g, c)
+        if appearance is not None:
+            h = torch_pixels.slopes(appearance, self.stencil[0][:, :, self.chosen], self.look.steps)
+        return e, g, torch_pixels.sums(e, g, h, moving=moving)
 
     def _some(self, images: Any, shapes: Array, c: Array, needs: Needs) -> System:
-        values = self.warped(images, shapes)
-        e, g = self._seen(values, c if needs.appearance else None, slopes=needs.image)
-        h, moving = None, needs.model and needs.appearance
+        values = self.where.warped(images, shapes)
+        moving, h, shown = needs.model and needs.appearance, None, None
         appearance = self._appearance(c) if moving or (needs.curvature and needs.appearance) else None
         if needs.model:
-            h = self._model_slopes(c, appearance) if moving else self.mean_slopes
-        sums = self.pixel_loops.sums(e, g, h, moving=moving)
+            if moving and self.slope_rows is None:
+                shown = appearance
+            else:
+                h = self._model_slopes(c) if moving else self.mean_slopes
+        e, g, sums = self._seen(
+            values, c if needs.appearance else None, h, shown, image=needs.image, moving=moving
+        )
         # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
-        Ae = self.basis.times(e.flatten(1))[:, : c.shape[1]].double()
+        Ae = self.basis.times(flat(e))[:, : c.shape[1]].double()
         Ar = Ae - c  # eq. 36, 41
         ee = sums.values.double().sum(axis=1)
         found = {"residual_residual": ee - ((Ae + Ar) * c).sum(axis=1), "basis_residual": Ar}
@@ -161,7 +143,7 @@ class TorchKernel:
             found["basis_image"] = Ai = self.products(g).double()  # eq. 39, 44
             found["image_image"] = self.pairs.square(sums.image_image)
             found["image_residual"] = self.pairs.along(sums.image_values) - _transposed_times(Ai, c)
-        if h is not None:
+        if needs.model:
             found["basis_model"] = Aa = self._basis_model(c, needs)  # eq. 39, 44
             found["model_residual"] = self.pairs.along(sums.model_values) - _transposed_times(Aa, c)
             found["model_model"] = self.mean_mean.expand(len(c), -1, -1)
@@ -172,10 +154,10 @@ class TorchKernel:
         system = System(**found)
         if needs.curvature is None:
             return system
-        r = e.flatten(1)
+        r = in_float32(e)
         if needs.appearance:
-            r = r - c.float() @ self.spread.whole
-        return self._curved(system, r.reshape(e.shape), values, appearance, needs)
+            r = r - c.float() @ self.spread
+        return self._curved(system, r.unflatten(1, (-1, self.level.channels)), values, appearance, needs)
 
     def _curved(
         self, system: System, r: Array, values: Array, appearance: Array | None, needs: Needs
@@ -186,13 +168,13 @@ class TorchKernel:
         y = w0 * r
         if np.any(w):
             weighted = system.needed("basis_residual") * y.new_tensor(w)
-            y = y - (weighted.float() @ self.spread.whole).reshape(y.shape)
+            y = y - (weighted.float() @ self.spread).reshape(y.shape)
         if appearance is None:
             appearance = self._appearance(system.needed("basis_residual"))
-        frame = (*self._stencil, self.chosen)
+        pairs, steps = made(self.bend_pairs), self.look.steps
 
         def bent(side: Array) -> Array:
-            return self.pairs.square(torch_pixels.bends(side, *frame, self.steps, y))
+            return pairs.square(torch_pixels.bends(side, *self.stencil, self.chosen, steps, y))
 
         moving = None if not needs.moving_basis else made(self.moving)(r)
         return replace(
@@ -202,34 +184,18 @@ class TorchKernel:
             basis_curvature=moving,
         )
 
-    @property
-    def _stencil(self) -> tuple[Array, Array]:
-        """That of the whole frame."""
-        neighbours, steps = self.level.motion.frame.stencil
-        device = self.mean.device
-        xp = namespace(self.mean)
-        return (
-            xp.as_tensor(np.array(neighbours), device=device).long(),
-            xp.as_tensor(np.array(steps), device=device),
-        )
-
     def _appearance(self, c: Array) -> Array:
-        """The model's appearance on the whole frame `(B, F, c)`."""
-        mean = _float32(self.level.appearance.mean, c)
-        if self.on_frame is None:
+        """The model's appearance on the whole frame `(B, F, c)`; compiled products have more pixels at its end."""
+        if self.blend is None:
+            mean = _float32(self.level.appearance.mean, c)
             return mean.reshape(1, -1, self.level.channels).expand(len(c), -1, -1)
         if self.subspace.to_model is not None:
             c = c @ beside(self.subspace.to_model, c).T
-        return (self.on_frame.times(padded_columns(c.float())) + mean).reshape(
-            len(c), -1, self.level.channels
-        )
+        return self.blend.of(c.float()).unflatten(1, (-1, self.level.channels))
 
-    def _model_slopes(self, c: Array, appearance: Array | None) -> Array:
-        """Slopes of the model's appearance `(2, B, f, c)`."""
-        if self.slope_rows is None:
-            _, h = self.pixel_loops.seen(appearance, self.own, 0 * self.mean, self.neighbours, self.steps)
-            return h
-        moved = self.slope_rows.times(c.float()).reshape(len(c), *self.mean_slopes[:, 0].shape)
+    def _model_slopes(self, c: Array) -> Array:
+        """Slopes of the model's appearance at the chosen pixels `(2, B, f, c)`."""
+        moved = made(self.slope_rows).times(c.float()).reshape(len(c), *self.mean_slopes[:, 0].shape)
         return (self.mean_slopes + moved.transpose(0, 1)).contiguous()
 
     def _basis_model(self, c: Array, needs: Needs) -> Array:
@@ -246,13 +212,11 @@ class TorchKernel:
         if c is None:
             known_modes = len(self.subspace.variances)
             c = self.basis.times(flat)[:, :known_modes] * _float32(self.subspace.shrinkage, e)
-        known = (c.float() @ self.spread.whole).reshape(e.shape)
+        known = (c.float() @ self.spread).reshape(e.shape)
         expected = centred(self.subspace.mean, self.level.channels)
-        mean = e.new_tensor(made(self.order).spread_channels(expected, self.level.channels)).reshape(
-            e.shape[1:]
-        )
+        mean = e.new_tensor(self.order.spread_channels(expected, self.level.channels)).reshape(e.shape[1:])
         i, a = e + mean, known + mean
-        panels, live = made(self.panels), (self.own >= 0).double()
+        panels, live = made(self.panels), (self.look.own >= 0).double()
         count = int(panels.max()) + 1
 
         def by_panel(values: Array) -> Array:
@@ -314,10 +278,14 @@ def room_on(device: Any) -> int:
     return int(free + held)
 
 
-def padded_columns(right: Array) -> Array:
-    """A right side `(k, j)` with columns of zeros, for matrix units: see `torch_products`."""
-    xp = namespace(right)
-    return xp.nn.functional.pad(right, (0, padded(right.shape[1]) - right.shape[1]))
+def flat(seen: Any) -> Any:
+    """What was seen, as `(B, f c)`: halves are that already."""
+    return seen.flatten(1) if is_tensor(seen) else seen
+
+
+def in_float32(seen: Any) -> Array:
+    """What was seen as `(B, f c)` in float32."""
+    return seen.flatten(1) if is_tensor(seen) else seen.whole()
 
 
 def _float32(values: Any, like: Array) -> Array:

@@ -1,24 +1,27 @@
 """What touches single pixels on a device, in plain PyTorch: warping, slopes, and sums over channels.
 
-`torch_loops.py` has the same functions as compiled loops for CUDA, which write less to memory. Batches of values on
-pixels are `(B, f, c)`, slopes are `(2, B, f, c)`, along x and then y.
+`torch_loops.py` has the same as compiled loops for CUDA, which write less to memory. Batches of values on pixels
+are `(B, f, c)`, slopes are `(2, B, f, c)`, along x and then y.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from pliant.appearance.device_views import bilinear_in_views as warp
 from pliant.namespace import Array, namespace
 
-__all__ = ["Sums", "bends", "seen", "slopes", "sums", "warp"]
+__all__ = ["Looking", "Positions", "Sums", "bends", "seen", "slopes", "sums", "warp"]
 
 
 class Sums(NamedTuple):
     """Products summed over channels, for each pixel: of slopes g of the image, slopes h of the model, and values e.
 
     What was not asked for is None. `image_image` is xx, xy, yy `(B, 3, f)`; `image_model` is xx, xy, yx, yy
-    `(B, 4, f)`; products with values are along x and y, `(B, 2, f)`; `values` is e'e `(B, f)`.
+    `(B, 4, f)`; products with values are along x and y, `(B, 2, f)`; `values` is e'e `(B, f)`. Compiled loops have
+    sums over the pixels of triangles in place of single pixels: `torch_pairs.py`.
     """
 
     values: Array
@@ -27,6 +30,49 @@ class Sums(NamedTuple):
     model_model: Array | None = None
     model_values: Array | None = None
     image_model: Array | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Where k pixels are: `matrix (k, v)` times a shape, plus `fixed (k, 2)`; `warp` looks there."""
+
+    matrix: Array
+    fixed: Array
+    warp: Callable[..., Array]
+
+    def warped(self, images: Any, shapes: Array) -> Array:
+        """Views at these pixels `(B, k, c)`, for shapes `(B, v, 2)`."""
+        # All images in one product: two columns an image would waste most of what a device computes at once.
+        planes = shapes.float().mT.contiguous() @ self.matrix.T
+        return self.warp(images.pixels, images.rows, images.sizes, planes.mT + self.fixed)
+
+
+@dataclass(frozen=True, eq=False)
+class Looking:
+    """What is known of f chosen pixels: the model's `mean (f, c)` there, and the `steps (2, f)` of slopes.
+
+    Of warped images, they are the pixels `own (f,)`, or none where that is negative, with `neighbours (2, 2, f)`;
+    in the whole frame, their neighbours are `model_neighbours (2, 2, f)`.
+    """
+
+    own: Array
+    mean: Array
+    neighbours: Array
+    model_neighbours: Array
+    steps: Array
+
+    def __call__(
+        self, values: Array, h: Array | None, appearance: Array | None, *, image: bool, moving: bool
+    ) -> tuple[Array, Array | None, Sums]:
+        """Values e `(B, f, c)`, slopes g `(2, B, f, c)` if `image`, and sums, of warped images `(B, k, c)`.
+
+        The slopes of the model are `h (2, B or 1, f, c)`, or those of its appearance `(B, F, c)`, or there are
+        none.
+        """
+        e, g = seen(values, self.own, self.mean, self.neighbours if image else None, self.steps)
+        if appearance is not None:
+            h = slopes(appearance, self.model_neighbours, self.steps)
+        return e, g, sums(e, g, h, moving=moving)
 
 
 def slopes(values: Array, neighbours: Array, steps: Array) -> Array:

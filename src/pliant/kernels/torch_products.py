@@ -14,7 +14,7 @@ leaves out only the product of the rests: its errors are near those of float32. 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -57,14 +57,21 @@ class PixelOrder:
         out[..., self.places >= 0, :] = by_pixel[..., self.places[self.places >= 0], :]
         return out.reshape(*values.shape[:-1], -1)
 
+    def triangles(self) -> Iterator[tuple[int, int, int]]:
+        """Triangles or patches that have pixels: their numbers, where their pixels begin, and how many they are."""
+        for numbers, begin, size in self.buckets:
+            for k, number in enumerate(numbers.tolist()):
+                yield number, begin + k * size, size
 
-def pixel_order(motion: Motion, chosen: NDArray[np.int64]) -> PixelOrder:
+
+def pixel_order(motion: Motion, chosen: NDArray[np.int64], padded_to: int | None = None) -> PixelOrder:
     """The order of chosen pixels (rows of the frame, ascending, and so sorted by triangle or patch)."""
     if not isinstance(motion, Sparse):
         return PixelOrder(np.arange(len(chosen)))
     bounds = np.searchsorted(chosen, motion.frame.first_pixel)
     counts = np.diff(bounds)
-    padded = -(-counts // _PADDED_TO) * _PADDED_TO
+    padded_to = padded_to or _PADDED_TO
+    padded = -(-counts // padded_to) * padded_to
     places, buckets, begin = [], [], 0
     for size in np.unique(padded[padded > 0]).tolist():
         numbers = np.flatnonzero(padded == size)
@@ -98,6 +105,18 @@ class Factor:
             return small + of_long_rows(coarse, self.whole)
 
 
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Appearances abar + A c on the whole frame, of a `mean (F c,)` and `components (m, F c)`."""
+
+    mean: Array
+    components: Factor
+
+    def of(self, c: Array) -> Array:
+        """Appearances `(B, F c)` of coordinates `(B, m)`."""
+        return self.components.times(c) + self.mean
+
+
 def of_long_rows(left: Array, right: Array) -> Array:
     """Left `(B, k)` times right `(k, j)`: if k is large, in pieces whose products are added up at the end.
 
@@ -122,13 +141,6 @@ def factor(right: Array, precision: Precision) -> Factor:
 
 def split(values: Array) -> tuple[Array, Array]:
     """Float32 without the bits that TF32 has no room for, and what these are."""
-    if values.device.type == "cuda":
-        try:
-            from pliant.kernels.torch_loops import split as in_one_pass
-        except ImportError:
-            pass
-        else:
-            return in_one_pass(values)
     xp = namespace(values)
     coarse = (values.contiguous().view(xp.int32) & ~0x1FFF).view(xp.float32)
     return coarse, values - coarse
@@ -242,3 +254,9 @@ def product_with(
 
 def padded(modes: int) -> int:
     return -(-modes // MODES_PADDED_TO) * MODES_PADDED_TO
+
+
+def padded_columns(right: Array) -> Array:
+    """A right side `(k, j)` with columns of zeros, for matrix units."""
+    xp = namespace(right)
+    return xp.nn.functional.pad(right, (0, padded(right.shape[1]) - right.shape[1]))

@@ -13,12 +13,14 @@ from pliant.arrays import Int32
 from pliant.kernels import torch_pixels
 from pliant.kernels.robust import panel_of_pixel
 from pliant.kernels.system import Needs
-from pliant.kernels.torch import Pairs, TorchKernel, TorchProjected, made, padded_columns
+from pliant.kernels.torch import TorchKernel, TorchProjected, made
+from pliant.kernels.torch_pairs import pairs_of_pixels, pairs_of_triangles
 from pliant.kernels.torch_products import (
-    Factor,
+    Blend,
     PixelOrder,
     Precision,
     factor,
+    padded_columns,
     pixel_order,
     product_with,
 )
@@ -53,70 +55,136 @@ def torch_kernel(
     def put(values: Any, dtype: Any = torch.float32) -> Any:
         return torch.as_tensor(np.array(values, order="C"), dtype=dtype, device=device)
 
-    order = pixel_order(motion, chosen)
+    loops = _loops_for(device, channels)
+    in_halves = _in_halves(level, needs, precision, robust, loops)
+    order = pixel_order(motion, chosen, loops.pixels_of_a_block(channels) if in_halves else None)
     # Where it is padded, any pixel will do: its steps are zero.
     real, pixel = order.places >= 0, chosen[np.maximum(order.places, 0)]
-    shares = put(motion.weights[pixel] * real[:, None]) if isinstance(motion, Sparse) else torch.zeros(0)
+    shares = (
+        put(motion.weights[pixel] * real[:, None]) if isinstance(motion, Sparse) else put(np.zeros((0, 1)))
+    )
     warp = put(np.moveaxis(jacobian(motion, level.shape)[pixel] * real[:, None, None], 1, 0))
     basis = put(order.spread_channels(np.asarray(subspace.basis), channels))
-    nothing = np.zeros((level.shape.landmarks, 2))
-    products = product_with(motion, level.shape.basis, order, shares, basis, warp, precision)
+    stencil = put(neighbours, torch.int64), put(steps)
+    look = torch_pixels.Looking(
+        own=put(np.where(real, place[pixel], -1), torch.int64),
+        mean=put(order.spread_channels(np.asarray(subspace.mean), channels)).reshape(-1, channels),
+        neighbours=put(place[neighbours[:, :, pixel]], torch.int64),
+        model_neighbours=stencil[0][:, :, put(pixel, torch.int64)],
+        steps=put(steps[:, pixel] * real),
+    )
+
+    def slopes_of(rows: Any) -> Any:
+        by_pixel = rows.reshape(len(rows), -1, channels)
+        return torch_pixels.slopes(by_pixel, look.model_neighbours, look.steps).contiguous()
+
+    def product(precision: Precision) -> Callable[[Array], Array]:
+        return product_with(motion, level.shape.basis, order, shares, basis, warp, precision)
+
+    mean_slopes = slopes_of(put(level.appearance.mean)[None])
+    x, y = mean_slopes[:, 0, :, :, None]
+    mean_jacobian = (x * warp[0][:, None] + y * warp[1][:, None]).flatten(0, 1)
+    # Costs are differences of products with A: these are never rounded to TF32, and nor are constants.
+    exact: Precision = "float32" if precision == "float32" else "tf32x3"
+    constant = product("float32")
+    pairs = pairs_of_pixels(warp, precision)
     kernel = TorchKernel(
         level=level,
         subspace=subspace,
-        pixel_loops=_loops_for(device, channels),
-        matrix=put(motion.matrix()[support]),
-        fixed=put(motion.positions(nothing)[support]),
-        own=put(np.where(real, place[pixel], -1), torch.int64),
-        neighbours=put(place[neighbours[:, :, pixel]], torch.int64),
-        steps=put(steps[:, pixel] * real),
-        # Costs are differences of products with A: these are never rounded to TF32.
-        basis=factor(padded_columns(basis.T), "float32" if precision == "float32" else "tf32x3"),
-        spread=Factor(basis, None, "float32"),
-        mean=put(order.spread_channels(np.asarray(subspace.mean), channels)).reshape(-1, channels),
-        pairs=_pairs_of(warp, precision),
-        products=products,
-        mean_slopes=torch.zeros(0),
-        mean_mean=torch.zeros(0),
-        chosen=put(pixel, torch.int64),
+        where=torch_pixels.Positions(
+            put(motion.matrix()[support]),
+            put(motion.positions(np.zeros((level.shape.landmarks, 2)))[support]),
+            torch_pixels.warp,
+        ),
+        look=look,
+        basis=factor(padded_columns(basis.T), exact),
+        spread=basis,
+        pairs=pairs,
+        bend_pairs=pairs,
+        products=constant if precision == "float32" or in_halves else product(precision),
+        mean_slopes=mean_slopes,
+        mean_jacobian=mean_jacobian,
+        mean_mean=(mean_jacobian.double().T @ mean_jacobian.double())[None],
         order=order,
+        chosen=put(pixel, torch.int64),
+        stencil=stencil,
+        pixelwise=robust,
         panels=put(order.spread(panel_of_pixel(motion, chosen.astype(np.int32))), torch.int64)
         if robust
         else None,
     )
-    at_chosen = kernel._stencil[0][:, :, kernel.chosen], kernel.steps
-
-    def slopes_of(rows: Any) -> Any:
-        return torch_pixels.slopes(rows.reshape(len(rows), -1, channels), *at_chosen).contiguous()
-
-    mean_slopes = slopes_of(put(level.appearance.mean)[None])
-    blank = torch.zeros_like(kernel.mean)[None]
-    squares = kernel.pixel_loops.sums(blank, None, mean_slopes, moving=True).model_model
-    kernel = replace(kernel, mean_slopes=mean_slopes, mean_mean=kernel.pairs.square(squares))
     if needs.appearance and (needs.model or needs.curvature):
-        components = padded_columns(put(level.appearance.components).T).T
-        exact: Precision = "float32" if precision == "float32" else "tf32x3"
-        kernel = replace(kernel, on_frame=factor(components, exact))
-    if not needs.model:
-        return kernel
-    kernel = replace(kernel, basis_mean=products(mean_slopes)[0].double())
-    moves = needs.appearance
-    if not moves and not needs.moving_basis:
-        return kernel
+        blend = Blend(put(level.appearance.mean), factor(put(level.appearance.components), exact))
+        kernel = replace(kernel, blend=blend)
+    if needs.model:
+        kernel = replace(kernel, basis_mean=constant(mean_slopes)[0].double())
+    moves = needs.model and needs.appearance
     components = put(level.appearance.components)
     if subspace.to_model is not None:
         components = put(subspace.to_model).T @ components
     if moves:
-        kernel = replace(
-            kernel, basis_basis=_basis_basis(level, pixels, products, slopes_of, components, put)
-        )
+        basis_basis = _basis_basis(level, pixels, constant, slopes_of, components, put)
+        kernel = replace(kernel, basis_basis=basis_basis)
     if moves and pixels is not None:
         rows = torch.cat([slopes_of(components[k : k + 1]).reshape(1, -1) for k in range(m)])
         kernel = replace(kernel, slope_rows=factor(rows, "float32"))
     if needs.moving_basis:
         moving = _moving_product(level, order, shares, components, slopes_of, warp)
         kernel = replace(kernel, moving=moving)
-    return kernel
+    return kernel if loops is None else _compiled(kernel, needs, loops, shares, support, precision, in_halves)
+
+
+def _in_halves(level: Level, needs: Needs, precision: Precision, robust: bool, loops: Any) -> bool:
+    """Whether what is seen is multiplied as halves: without slopes of the image, there is little to multiply."""
+    possible = loops is not None and isinstance(level.motion, Sparse) and not robust
+    return possible and needs.image and precision != "float32"
+
+
+def _compiled(
+    kernel: TorchKernel,
+    needs: Needs,
+    loops: Any,
+    shares: Array,
+    support: Any,
+    precision: Precision,
+    in_halves: bool,
+) -> TorchKernel:
+    """The same kernel with compiled loops, and with products of halves if it is to have them."""
+    motion, level = kernel.level.motion, kernel.level
+    if not isinstance(motion, Sparse):
+        look = loops.looking(kernel.look, None, None, None)
+        where = replace(kernel.where, warp=loops.warp)
+        return replace(kernel, where=where, look=look, pixelwise=True)
+    bounds = [first for _, first, _ in kernel.order.triangles()] + [len(shares)]
+    scales = None
+    if in_halves:
+        scales = loops.scales_like(kernel.look.mean, kernel.mean_slopes, rest=precision == "tf32x3")
+    kernel = replace(
+        kernel,
+        where=loops.corners(motion, support, kernel.where.fixed),
+        look=loops.looking(kernel.look, bounds, shares, scales),
+    )
+    if kernel.panels is not None:
+        return kernel
+    pairs = pairs_of_triangles(motion, level.shape.basis, kernel.order, shares)
+    kernel = replace(kernel, pairs=pairs, bend_pairs=kernel.bend_pairs if needs.curvature else None)
+    if not in_halves:
+        return kernel
+    from pliant.kernels.torch_halves import blend, long_sums, vertex_product
+
+    basis, rest = kernel.spread, precision == "tf32x3"
+    kernel = replace(
+        kernel,
+        basis=long_sums(basis.T),
+        products=vertex_product(motion, level.shape.basis, kernel.order, shares, basis, rest=rest),
+    )
+    if kernel.blend is None:
+        return kernel
+    texture = level.appearance
+    parts = [
+        basis.new_tensor(np.array(part)) for part in (texture.mean, texture.components, texture.eigenvalues)
+    ]
+    return replace(kernel, blend=blend(*parts))
 
 
 def _basis_basis(
@@ -173,10 +241,7 @@ def torch_projected(
 
     basis_mean = made(kernel.basis_mean)
     weights = basis_mean.new_tensor(w / w0)[:, None]
-    x, y = kernel.mean_slopes[:, 0]
-    single = kernel.pairs.single.reshape(2, len(kernel.own), -1)
-    J = (x[:, :, None] * single[0][:, None] + y[:, :, None] * single[1][:, None]).flatten(0, 1)
-    J = J - kernel.spread.whole.T @ (weights * basis_mean).float()
+    J = kernel.mean_jacobian - kernel.spread.T @ (weights * basis_mean).float()
     model = w0 * (kernel.mean_mean[0] - basis_mean.T @ (weights * basis_mean))
     stages = []
     for slopes in () if descents is None else descents:
@@ -184,38 +249,19 @@ def torch_projected(
             by_pixel = slopes.reshape(len(slopes), -1, kernel.level.channels)
             slopes = by_pixel[:, pixels].reshape(len(slopes), -1)
         rows, own_model = project_slopes(slopes, kernel.subspace.basis, w0, w)
-        rows = made(kernel.order).spread_channels(rows, kernel.level.channels)
+        rows = kernel.order.spread_channels(rows, kernel.level.channels)
         stages.append((J.new_tensor(rows).T.contiguous(), model.new_tensor(own_model)))
     return TorchProjected(kernel, w0, (*stages, (J.contiguous(), model)))
 
 
 def _loops_for(device: Any, channels: int) -> Any:
-    """Compiled loops where there are any, for this device and so many channels; else plain functions."""
+    """Compiled loops for this device and so many channels, or None."""
     import torch
 
     if torch.device(device).type != "cuda":
-        return torch_pixels
+        return None
     try:
         from pliant.kernels import torch_loops
     except ImportError:
-        return torch_pixels
-    return torch_loops if torch_loops.fits_loops(channels) else torch_pixels
-
-
-def _pairs_of(warp: Array, precision: Precision) -> Pairs:
-    """The products of columns of dW/dp `(2, f, n)`."""
-    xp = namespace(warp)
-    _, f, n = warp.shape
-    i, j = xp.triu_indices(n, n, device=warp.device)
-    x, y = warp
-    mixed = x[:, i] * y[:, j] + y[:, i] * x[:, j]
-    symmetric = xp.cat([x[:, i] * x[:, j], mixed, y[:, i] * y[:, j]])
-    every = xp.cat([(a[:, :, None] * b[:, None, :]).reshape(f, -1) for a in warp for b in warp])
-    unfold = xp.zeros((n, n), dtype=xp.int64, device=warp.device)
-    unfold[i, j] = unfold[j, i] = xp.arange(len(i), device=warp.device)
-    return Pairs(
-        xp.cat([x, y]),
-        factor(padded_columns(symmetric), precision),
-        factor(padded_columns(every), precision),
-        unfold,
-    )
+        return None
+    return torch_loops if torch_loops.fits_loops(channels) else None
