@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
+from platform import python_version_tuple
 from typing import TYPE_CHECKING, Any
 
 from pliant.crew import Crew
@@ -18,11 +20,12 @@ if TYPE_CHECKING:
 
 _FORMS = "'tcp://host:8786', 'tls://host:8786', 'local:4', a Path to a scheduler file, or a dask.distributed.Client"
 
-_VERSIONS = (
-    "(__import__('platform').python_version_tuple()[:2], "
-    "__import__('importlib.metadata').metadata.version('numpy'), __import__('pliant').__version__)"
-)
-"""For workers to evaluate: a function of ours could not be sent to one that has no pliant."""
+_VERSIONS: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    "Python": (python_version_tuple, ()),
+    "NumPy": (resolve_name, ("numpy:__version__",)),
+    "pliant": (resolve_name, ("pliant:__version__",)),
+}
+"""Functions of Python itself for workers to call: one of ours could not be sent to a worker that has no pliant."""
 
 
 @contextmanager
@@ -140,23 +143,33 @@ def _address_in(file: Path, patience: float) -> str:
 
 def _check_versions(link: Link) -> None:
     """Workers that have no pliant, or another, are named."""
-    ours = eval(_VERSIONS)
-    found = link.ask(link.client.run, eval, _VERSIONS, on_error="return")
-    for worker, theirs in sorted(found.items()):
-        if isinstance(theirs, ImportError):
-            raise ValueError(
-                f"pliant is not installed on the worker {worker}: {theirs}. Install pliant where the workers "
-                "run."
-            )
-        if isinstance(theirs, BaseException):
-            raise ClusterLost(f"the worker {worker} does not report its version of pliant: {theirs}.")
-        if theirs != ours:
-            raise other_versions(worker, _spelt(theirs), _spelt(ours))
+    ours, theirs = {}, dict[str, dict[str, str]]()
+    for name, (function, arguments) in _VERSIONS.items():
+        ours[name] = _spelt(function(*arguments))
+        found = link.ask(link.client.run, function, *arguments, on_error="return")
+        for worker, answer in sorted(found.items()):
+            if isinstance(answer, ImportError):
+                raise ValueError(
+                    f"pliant is not installed on the worker {worker}: {answer}. Install pliant where the "
+                    "workers run."
+                )
+            if isinstance(answer, BaseException):
+                raise ClusterLost(f"the worker {worker} does not report its version of pliant: {answer}.")
+            theirs.setdefault(worker, {})[name] = _spelt(answer)
+    for worker, versions in sorted(theirs.items()):
+        # One that came or went between two questions has not answered both; each task checks pliant again.
+        if {**ours, **versions} != ours:
+            raise other_versions(worker, _listed(versions), _listed(ours))
 
 
-def _spelt(versions: tuple[tuple[str, str], str, str]) -> str:
-    python, numpy, pliant = versions
-    return f"Python {'.'.join(python)}, NumPy {numpy} and pliant {pliant}"
+def _spelt(version: str | tuple[str, str, str]) -> str:
+    """A version as text; of Python, the first two numbers matter."""
+    return version if isinstance(version, str) else ".".join(version[:2])
+
+
+def _listed(versions: dict[str, str]) -> str:
+    *others, last = (f"{name} {version}" for name, version in versions.items())
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 @contextmanager

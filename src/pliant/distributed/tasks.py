@@ -16,9 +16,9 @@ def do_part(release: str, work: bytes, part: bytes, names: Sequence[str], *share
     """The result of one part; `names` has one for each of `shared`, which is empty for what is plain."""
     _prepare(release, 1)
     shared = _same(names, shared)
-    function = pickle.loads(work)
+    function = _unpacked(work)
     # All of the generator is run: what stands behind its last yield may close files.
-    results = list(function([pickle.loads(part)], *shared, threads=1))
+    results = list(function([_unpacked(part)], *shared, threads=1))
     if len(results) != 1:
         raise ValueError(f"{function.__name__} returned {len(results)} results for one part.")
     return results[0]
@@ -26,7 +26,7 @@ def do_part(release: str, work: bytes, part: bytes, names: Sequence[str], *share
 
 def do_merge(release: str, merge: bytes, first: Any, second: Any) -> Any:
     _prepare(release, 1)
-    return pickle.loads(merge)(first, second)
+    return _unpacked(merge)(first, second)
 
 
 def do_alone(release: str, work: bytes, arguments: bytes) -> Any:
@@ -36,10 +36,15 @@ def do_alone(release: str, work: bytes, arguments: bytes) -> Any:
     threads = int(get_worker().state.nthreads)
     _prepare(release, threads)
     try:
-        function: Callable[..., Any] = pickle.loads(work)
-        return function(*pickle.loads(arguments), threads=threads)
+        function: Callable[..., Any] = _unpacked(work)
+        return function(*_unpacked(arguments), threads=threads)
     finally:
         pin(1)
+
+
+def _unpacked(packed: bytes) -> Any:
+    # Whoever reaches the scheduler can run code on its workers anyway: see SECURITY.md.
+    return pickle.loads(packed)  # noqa: S301
 
 
 _kept: dict[str, Any] = {}
