@@ -219,6 +219,11 @@ class TestLabelStudio:
         Image.new("L", (8, 4)).save(tmp_path / there)
         assert read_annotations(SAMPLES / "label_studio.json", images=tmp_path)[0].image == there
 
+    def test_an_image_of_one_row_is_an_image(self, tmp_path):
+        row = Annotation("a.png", np.array([(0.5, 0.0), (1.5, 0.0)]), size=(8, 1))
+        write_annotations(tmp_path / "a.json", [row], "label-studio")
+        assert read_annotations(tmp_path / "a.json")[0].size == (8, 1)
+
     def test_several_objects_in_one_image(self, tmp_path):
         faces = [Annotation("a.png", np.array([A, B]), size=(8, 4)) for _ in range(2)]
         write_annotations(tmp_path / "a.json", faces, "label-studio")

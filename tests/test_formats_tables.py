@@ -279,6 +279,11 @@ class TestKaggle:
         assert first.size == (4, 4)
         assert [first.image, second.image] == ["row 1", "row 2"]
 
+    def test_a_table_without_rows_is_a_sentence(self, tmp_path):
+        (tmp_path / "a.csv").write_text("nose_tip_x,nose_tip_y,Image\n")
+        with pytest.raises(ValueError, match="this table has no rows"):
+            read_annotations(tmp_path / "a.csv", "kaggle")
+
     def test_full_size_is_recognised_though_the_first_row_is_longer_than_the_head(self, tmp_path):
         write_annotations(tmp_path / "a.csv", [Annotation("a", np.ones((3, 2)), pixels=square)] * 2, "kaggle")
         assert recognised(tmp_path / "a.csv") == "kaggle"
@@ -333,6 +338,15 @@ class TestKaggle:
 
 
 class TestWflw:
+    def test_boxes_are_written_if_all_have_one(self, tmp_path):
+        points = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
+        boxed = Annotation("a.png", points, box=np.array([0.0, 1.0, 6.0, 8.0]))
+        write_annotations(tmp_path / "a.txt", [boxed, Annotation("b.png", points)], "wflw")
+        assert [one.box for one in read_annotations(tmp_path / "a.txt", "wflw")] == [None, None]
+        write_annotations(tmp_path / "b.txt", [boxed, boxed], "wflw")
+        for one in read_annotations(tmp_path / "b.txt", "wflw"):
+            assert_allclose(one.box, boxed.box)
+
     def test_sample(self):
         first, second = read_annotations(SAMPLES / "wflw.txt")
         # Six numbers are three points, four the box, six the attributes, and the name has a space.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, BinaryIO
 
 import numpy as np
+from PIL import Image as PIL
 
 from pliant.appearance.tones import stretched
 from pliant.arrays import Image
@@ -103,6 +104,12 @@ def _read(content: BinaryIO, stop_before_pixels: bool = False) -> Any:
 def _require_one_frame(header: Any) -> None:
     if "Rows" not in header or "Columns" not in header:
         raise DicomError("this DICOM file has no image.")
+    most, found = 2 * (PIL.MAX_IMAGE_PIXELS or 2**31), int(header.Rows) * int(header.Columns)
+    if found > most:
+        # As many as Pillow reads of other formats. A few bytes can stand for a run of pixels here too.
+        raise DicomError(
+            f"the image has {found} pixels, but at most {most} are read: shrink it, or crop it to the object."
+        )
     frames = int(header.get("NumberOfFrames") or 1)
     if frames != 1:
         raise DicomError(

@@ -161,6 +161,9 @@ def _decoding(path: Source, failure: str) -> Iterator[None]:
     except MemoryError:
         raise ImageError(f"{path}: the image does not fit into memory.") from None
     except Exception as error:
+        if isinstance(error, OSError) and error.errno and error.strerror:
+            # The disk's fault, and no damage in the file.
+            raise ImageError(f"{path}: this image cannot be read ({error.strerror}).") from None
         said = f"{type(error).__name__}: {error}" if not isinstance(error, (OSError, ValueError)) else error
         said = str(said) if str(error) else type(error).__name__
         # What an address fails with is a sentence with its name already.

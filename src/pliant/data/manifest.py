@@ -19,6 +19,7 @@ from pliant.arrays import Float64
 from pliant.data.addresses import Source, ending, inside, is_address, join, opened, parent, same_store
 from pliant.data.archives import parquet_rows, parquet_titles
 from pliant.data.names import from_text
+from pliant.limits import brief_refusals
 
 ENDINGS = (".csv", ".tsv", ".parquet")
 BOX = ("left", "top", "right", "bottom")
@@ -31,10 +32,11 @@ def read_manifest(source: Source) -> list[dict[str, str]] | None:
     A table is a manifest if it has a column `image` and either a column `landmarks` or no columns but `COLUMNS`:
     other columns would be coordinates.
     """
-    columns = _columns(source)
-    if "image" not in columns or not ("landmarks" in columns or set(columns) <= set(COLUMNS)):
-        return None
-    return list(_rows(source))
+    with brief_refusals():
+        columns = _columns(source)
+        if "image" not in columns or not ("landmarks" in columns or set(columns) <= set(COLUMNS)):
+            return None
+        return list(_rows(source))
 
 
 def read_boxes(source: Source) -> dict[str, Float64]:
@@ -42,14 +44,15 @@ def read_boxes(source: Source) -> dict[str, Float64]:
 
     Other columns are left alone. An image in several rows has several boxes; a row without the four has none.
     """
-    columns, wanted = _columns(source), ("image", *BOX)
-    if not set(wanted) <= set(columns):
-        raise ValueError(f"{source}, line 1: expected the columns {', '.join(wanted)}.")
+    wanted = ("image", *BOX)
     boxes: dict[str, list[Float64]] = {}
-    for row in _rows(source):
-        box = box_in_row(row, row["where"])
-        if box is not None:
-            boxes.setdefault(row["image"].replace("\\", "/"), []).append(box)
+    with brief_refusals():
+        if not set(wanted) <= set(_columns(source)):
+            raise ValueError(f"{source}, line 1: expected the columns {', '.join(wanted)}.")
+        for row in _rows(source):
+            box = box_in_row(row, row["where"])
+            if box is not None:
+                boxes.setdefault(row["image"].replace("\\", "/"), []).append(box)
     return {name: np.array(some) for name, some in boxes.items()}
 
 
@@ -59,11 +62,13 @@ def box_in_row(row: Mapping[str, str], where: str) -> Float64 | None:
     if not any(values):
         return None
     try:
-        return np.array([float(value) for value in values])
+        box = np.array([float(value) for value in values])
     except ValueError:
-        raise ValueError(
-            f"{where}: {', '.join(BOX)} must be four numbers, not {', '.join(values)}."
-        ) from None
+        box = np.full(4, np.nan)
+    if not np.isfinite(box).all():
+        given = ", ".join(value[:60] for value in values)
+        raise ValueError(f"{where}: {', '.join(BOX)} must be four numbers, not {given}.")
+    return box
 
 
 def listed_file(name: str, where: str, source: Source, named: bool) -> Source:
@@ -120,7 +125,10 @@ def _text(source: Source) -> Iterator[Any]:
         opened(source) as file,
         TextIOWrapper(file, encoding="utf-8-sig", errors="replace", newline="") as text,
     ):
-        yield csv.reader(text, delimiter="\t" if ending(source) == ".tsv" else ",")
+        try:
+            yield csv.reader(text, delimiter="\t" if ending(source) == ".tsv" else ",")
+        except csv.Error as error:
+            raise ValueError(f"{source}: this is not a table of text ({error}).") from None
 
 
 def _row(columns: Iterable[str], values: Iterable[Any], where: str) -> dict[str, str]:
@@ -131,4 +139,6 @@ def _row(columns: Iterable[str], values: Iterable[Any], where: str) -> dict[str,
     }
     if not row.get("image"):
         raise ValueError(f"{where}: there is no image in this row.")
+    if any("\0" in value for value in row.values()):
+        raise ValueError(f"{where}: this row has a null character, and no file has such a name.")
     return {**row, "where": where}

@@ -57,7 +57,7 @@ def _of_tps(path: Path) -> dict[str, float]:
 def _of_table(path: Path) -> dict[str, float]:
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError, csv.Error):
         raise ValueError(f"scale={path}: this is neither a number nor a readable CSV or TPS file.") from None
     if not rows or not set(rows[0]) >= _COLUMNS:
         raise ValueError(f"{path}: the first line must have the columns image and scale.")
@@ -65,7 +65,9 @@ def _of_table(path: Path) -> dict[str, float]:
     for number, row in enumerate(rows, start=2):
         length = pixel_length(row["scale"] or "")
         if length is None:
-            raise ValueError(f"{path}, row {number}: the scale of {row['image']} must be a number above 0.")
+            raise ValueError(
+                f"{path}, row {number}: the scale of {row['image']!s:.60} must be a number above 0."
+            )
         found[row["image"]] = length
     return _also_plain(found)
 

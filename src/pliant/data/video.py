@@ -16,6 +16,9 @@ from pliant.data.images import EXTENSIONS
 from pliant.data.sources import find_images
 from pliant.files import require_plain
 
+_ERRORS = 2
+"""The level of OpenCV's log that leaves warnings out."""
+
 RATE = 25.0
 """Frames a second, where a file does not say, and for folders."""
 
@@ -131,10 +134,11 @@ def open_video(path: str) -> Any:
     os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
     import cv2
 
-    logging: Any = cv2.utils.logging
-    level = logging.setLogLevel(logging.LOG_LEVEL_ERROR)
+    # OpenCV 4.10 to 4.12 have this function at the top, and 4.14 has not.
+    set_level: Any = getattr(cv2, "setLogLevel", None) or cv2.utils.logging.setLogLevel
+    level = set_level(_ERRORS)
     capture = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
-    logging.setLogLevel(level)
+    set_level(level)
     if not capture.isOpened():
         raise ValueError(f"{path}: OpenCV cannot read this video, or it is damaged.")
     return capture

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial
+from pliant.limits import brief_refusals
 from pliant.settings import Fitting, Training
 from pliant.settings.declaring import Settings as Declared
 from pliant.settings.declaring import as_named_now, options, read_table
@@ -121,6 +122,12 @@ def _known(values: Training | Fitting | Declared) -> set[str]:
 def read_file(path: Path, known: Mapping[str, type[Settings]]) -> dict[str, Any]:
     """The table [experiment] of a TOML file, with a table in it for each experiment that differs."""
     table = read_table(path, TABLE)
+    with brief_refusals():
+        _check_table(path, table, known)
+    return table
+
+
+def _check_table(path: Path, table: Mapping[str, Any], known: Mapping[str, type[Settings]]) -> None:
     shared = {key: value for key, value in table.items() if not isinstance(value, dict)}
     _check_keys(f"{path}: [{TABLE}]", shared, Settings)
     for name, own in table.items():
@@ -130,7 +137,6 @@ def read_file(path: Path, known: Mapping[str, type[Settings]]) -> dict[str, Any]
                     f"{path}: there is no experiment '{name}'. Known experiments: {', '.join(known)}."
                 )
             _check_keys(f"{path}: [{TABLE}.{name}]", own, known[name])
-    return table
 
 
 def settings_of(
@@ -190,7 +196,7 @@ def _typed(one: Field[Any], value: Any) -> Any:
     if not several or not all(map(fits, several)) or (len(several) > 1 and not many):
         words = {"str": "text", "int": "whole number"}.get(kind, "number")
         raise ValueError(
-            f"{_outside(one.name)} = {value!r}: this must be {'a list of ' if many else 'one '}{words}"
+            f"{_outside(one.name)} = {value!r:.60}: this must be {'a list of ' if many else 'one '}{words}"
             f"{'s' if many else ''}."
         )
     typed = [float(item) for item in several] if kind == "float" else several

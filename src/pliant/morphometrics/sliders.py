@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import csv
 import re
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.files import open_plain, replaced
+from pliant.limits import brief_refusals, parsed_toml
 
 Sliders = NDArray[np.intp]
 """`(s, 3)`: numbers from 0 of the landmark before, the one that slides, and the one after, a row for each."""
@@ -38,6 +38,8 @@ Sliders = NDArray[np.intp]
 _HEADER = ("before", "slide", "after")
 _RANGE = re.compile(r"(\d+)\s*-\s*(\d+)")
 _CURVE_KEYS = {"name", "points", "fixed", "closed"}
+_MOST_POINTS = 100_000
+"""Of a curve: a few letters such as '1-99999' stand for many."""
 
 
 def read_sliders(path: Path | str, landmarks: int, names: Sequence[str] = ()) -> Sliders:
@@ -77,11 +79,20 @@ def read_sliders(path: Path | str, landmarks: int, names: Sequence[str] = ()) ->
         raise ValueError(f"{path}: there is no such sliders file.") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: this is not text: sliders must be a CSV or TOML file.") from None
-    if path.suffix.lower() == ".toml":
-        found = [row for number, curve in _curves(path, text) for row in _rows(path, number, curve, names)]
-    else:
-        found = list(_table(path, text))
-    return checked_sliders(np.array(found, dtype=np.intp).reshape(-1, 3), landmarks, str(path))
+    with brief_refusals():
+        if path.suffix.lower() == ".toml":
+            found = [
+                row for number, curve in _curves(path, text) for row in _rows(path, number, curve, names)
+            ]
+        else:
+            found = list(_table(path, text))
+        # Before they are numbers of a fixed size.
+        strange = next((one for row in found for one in row if not 0 <= one < landmarks), None)
+        if strange is not None:
+            raise ValueError(
+                f"{path}: there is no landmark {_shown(strange + 1)}: there are {landmarks}, counted from 1."
+            )
+        return checked_sliders(np.array(found, dtype=np.intp).reshape(-1, 3), landmarks, str(path))
 
 
 def write_sliders(path: Path | str, sliders: Sliders) -> None:
@@ -148,8 +159,16 @@ def checked_sliders(sliders: Sliders, landmarks: int, where: str = "sliders") ->
     return sliders
 
 
+def _shown(number: int) -> str:
+    """A number that a file has for a landmark: Python writes no number of more than 4,300 digits."""
+    return str(number) if abs(number) < 10**18 else "with a number of more than 18 digits"
+
+
 def _table(path: Path, text: str) -> Iterator[tuple[int, ...]]:
-    rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    try:
+        rows = [row for row in csv.reader(text.splitlines()) if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ValueError(f"{path}: this is not a table ({error}).") from None
     header = [cell.strip().lower() for cell in rows[0]] if rows else []
     if not set(_HEADER) <= set(header):
         raise ValueError(
@@ -167,10 +186,7 @@ def _table(path: Path, text: str) -> Iterator[tuple[int, ...]]:
 
 
 def _curves(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"{path}: this is not TOML: {error}.") from None
+    content = parsed_toml(text.replace("\r\n", "\n"), path)
     curves = content.get("curve")
     unknown = sorted(content.keys() - {"curve"})
     if unknown or not isinstance(curves, list) or not all(isinstance(curve, dict) for curve in curves):
@@ -189,8 +205,8 @@ def _curves(path: Path, text: str) -> Iterator[tuple[int, dict[str, Any]]]:
 def _rows(path: Path, number: int, curve: dict[str, Any], names: Sequence[str]) -> Iterator[tuple[int, ...]]:
     """The sliders of one curve of a TOML file."""
     where = f"{path}: curve {curve.get('name', number)}"
-    points = [point for entry in _list(where, curve, "points") for point in _points(where, entry, names)]
-    fixed = {point for entry in _list(where, curve, "fixed") for point in _points(where, entry, names)}
+    points = _listed(where, curve, "points", names)
+    fixed = set(_listed(where, curve, "fixed", names))
     closed = curve.get("closed", False)
     if not isinstance(closed, bool):
         raise ValueError(f"{where}: closed must be true or false.")
@@ -215,6 +231,16 @@ def _list(where: str, curve: dict[str, Any], key: str) -> list[Any]:
     return value
 
 
+def _listed(where: str, curve: dict[str, Any], key: str, names: Sequence[str]) -> list[int]:
+    """All landmarks of a list, from 0."""
+    points: list[int] = []
+    for entry in _list(where, curve, key):
+        points += _points(where, entry, names)
+        if len(points) > _MOST_POINTS:
+            raise ValueError(f"{where}: {key} has more than {_MOST_POINTS:,} landmarks.")
+    return points
+
+
 def _points(where: str, entry: Any, names: Sequence[str]) -> list[int]:
     """The landmarks, from 0, that an entry stands for: a number, a name, or a range such as '16-20'."""
     if isinstance(entry, str) and entry in names:
@@ -223,14 +249,14 @@ def _points(where: str, entry: Any, names: Sequence[str]) -> list[int]:
         return [list(names).index(entry)]
     if type(entry) is int:
         return [entry - 1]
-    if isinstance(entry, str) and (span := _RANGE.fullmatch(entry.strip())):
+    if isinstance(entry, str) and len(entry) < 40 and (span := _RANGE.fullmatch(entry.strip())):
         first, last = int(span[1]), int(span[2])
         step = 1 if last >= first else -1
-        if abs(last - first) < 100_000:
+        if abs(last - first) < _MOST_POINTS:
             return list(range(first - 1, last - 1 + step, step))
     known = (
         f"The names are {', '.join(names[:8])}{'...' if len(names) > 8 else ''}."
         if names
         else ("These landmarks have no names: use numbers from 1.")
     )
-    raise ValueError(f"{where}: there is no landmark {entry!r}. {known}")
+    raise ValueError(f"{where}: there is no landmark {entry!r:.60}. {known}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from difflib import get_close_matches
@@ -12,6 +11,8 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any, ClassVar, Self, TypeVar
 
+from pliant.files import open_plain
+from pliant.limits import LARGEST_TOML, brief_refusals, parsed_toml
 from pliant.settings.kinds import ALL, Kind
 
 Value = TypeVar("Value")
@@ -181,10 +182,11 @@ class Settings:
         kept = {
             key: value for key, value in table.items() if as_named_now(key.replace("-", "_"), 0)[0] in known
         }
-        try:
-            return cls.from_dict(kept)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from None
+        with brief_refusals():
+            try:
+                return cls.from_dict(kept)
+            except ValueError as error:
+                raise ValueError(f"{path}: {error}") from None
 
     def save(self, path: Path | str) -> None:
         """Write the settings to a TOML file that `load`, and a command with `--settings`, can read.
@@ -208,12 +210,14 @@ class Settings:
 def read_table(path: Path, name: str) -> dict[str, Any]:
     """The table of this name in a TOML file."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        with open_plain(path) as file:
+            text = file.read(LARGEST_TOML + 1).decode("utf-8")
     except FileNotFoundError:
         raise ValueError(f"{path}: there is no such file.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise ValueError(f"{path}: this is not a TOML file ({error}).") from None
-    table = content.get(name, {})
+    # As text files have them: the ends of lines may be those of Windows.
+    table = parsed_toml(text.replace("\r\n", "\n"), path).get(name, {})
     if not isinstance(table, dict) or not table:
         raise ValueError(f"{path}: this file has no table [{name}].")
     return table

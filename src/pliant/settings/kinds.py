@@ -172,7 +172,7 @@ def _is_number(value: Any) -> bool:
     real = isinstance(value, (int, float)) or type(value).__module__ == "numpy"
     try:
         return real and not isinstance(value, bool) and math.isfinite(value)
-    except TypeError:
+    except (TypeError, OverflowError):  # A whole number may be beyond all floats.
         return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,8 +12,10 @@ from numpy.typing import NDArray
 
 from pliant.data.addresses import Source, as_source, is_file, is_folder, join, opened
 from pliant.data.addresses import names_in as files_in
+from pliant.data.archives import refuse_bomb
 from pliant.data.formats.parquet import names_in
 from pliant.data.names import from_text
+from pliant.limits import parsed_json
 from pliant.table.columns import VERSION
 from pliant.table.writing import HEAD, NUMBER, Row
 
@@ -32,8 +33,10 @@ def read_head(path: Source) -> dict[str, Any]:
 
     try:
         with _readable(path) as content:
-            head: Any = json.loads((parquet.read_schema(content).metadata or {})[HEAD])
-    except (KeyError, ValueError, pa.ArrowException):
+            head: Any = parsed_json((parquet.read_schema(content).metadata or {})[HEAD])
+    except FileNotFoundError:
+        raise
+    except (KeyError, ValueError, OSError, pa.ArrowException):
         head = None
     if not isinstance(head, dict):
         raise ValueError(f"{path}: this is not a table of fits that pliant wrote.")
@@ -45,15 +48,13 @@ def rows_of(path: Source, columns: Iterable[str] | None = None) -> Iterator[Row]
 
     Before there was a column `object`, an image had one, with the number 0.
     """
-    from pyarrow import parquet
-
-    with _readable(path) as content, parquet.ParquetFile(content) as file:
+    with _parquet(path) as file:
         there = file.schema_arrow.names
         wanted = list(there if columns is None else columns)
         always = {} if "object" in there or "object" not in wanted else {"object": 0}
         for batch in file.iter_batches(_ROWS, columns=[name for name in wanted if name in there]):
             for row in batch.to_pylist():
-                yield always | ({**row, "image": from_text(row["image"])} if "image" in row else row)
+                yield always | ({**row, "image": _name(path, row["image"])} if "image" in row else row)
 
 
 def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
@@ -91,10 +92,16 @@ def read_fits(path: Path | str) -> dict[str, NDArray[Any]]:
 
     tables = [_table(file) for file in _files(as_source(path))]
     names = {names_in(table.schema.metadata) for table in tables}
-    whole = pa.concat_tables(
-        [table.replace_schema_metadata(None) for table in tables], promote_options="default"
-    )
-    columns = {name: _array(name, whole.column(name)) for name in whole.column_names}
+    plain = [table.replace_schema_metadata(None) for table in tables]
+    try:
+        whole = pa.concat_tables(plain, promote_options="default")
+        columns = {name: _array(path, name, whole.column(name)) for name in whole.column_names}
+    except (pa.ArrowException, TypeError, OverflowError, UnicodeError) as error:
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote ({error!s:.200}).") from None
+    if not all(columns[name].ndim == 2 and columns[name].dtype.kind == "f" for name in "xy"):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote: x and y are not numbers.")
+    if columns["x"].shape != columns["y"].shape:
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote: x and y differ in length.")
     columns["points"] = np.stack([columns.pop("x"), columns.pop("y")], axis=-1)
     columns["landmark_names"] = np.array(names.pop() if len(names) == 1 else (), dtype=np.str_)
     if "frame" in columns and "time" not in columns:
@@ -130,18 +137,50 @@ def _readable(path: Source) -> Iterator[Any]:
         yield content
 
 
-def _table(path: Source) -> Any:
+@contextmanager
+def _parquet(path: Source) -> Iterator[Any]:
+    """A Parquet file, open while the block runs; a sentence if it is damaged or would unpack to far too much.
+
+    pyarrow is not asked what is said of single columns: where that is damaged, it ends the whole process.
+    """
     import pyarrow as pa
     from pyarrow import parquet
 
     try:
         # Alone: pyarrow would take parts of the path for columns.
         with _readable(path) as content, parquet.ParquetFile(content) as file:
-            table = file.read()
-    except pa.ArrowException:
-        table = pa.table({})
+            about = file.metadata
+            announced = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+            rows = 8 * about.num_rows * about.num_columns
+            refuse_bomb(path, _size_of(path, content), max(announced, rows))
+            yield file
+    except (pa.ArrowException, OSError, ArithmeticError, UnicodeError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(
+            f"{path}: this is not a table of fits that pliant wrote, or it is damaged ({error!s:.200})."
+        ) from None
+
+
+def _size_of(path: Source, content: Any) -> int:
+    if isinstance(path, Path):
+        return path.stat().st_size
+    end: int = content.seek(0, 2)
+    content.seek(0)
+    return end
+
+
+def _name(path: Source, text: object) -> str:
+    if not isinstance(text, str):
+        raise ValueError(f"{path}: this is not a table of fits that pliant wrote: an image has no name.")
+    return from_text(text)
+
+
+def _table(path: Source) -> Any:
+    with _parquet(path) as file:
+        table = file.read()
     version = (table.schema.metadata or {}).get(NUMBER, b"1")
-    if version.isdigit() and int(version) > VERSION:
+    if version.isdigit() and len(version) < 10 and int(version) > VERSION:
         raise ValueError(
             f"{path}: this table has version {int(version)}, but this pliant reads tables up to version "
             f"{VERSION}: update pliant."
@@ -151,7 +190,7 @@ def _table(path: Source) -> Any:
     return table
 
 
-def _array(name: str, column: Any) -> NDArray[Any]:
+def _array(path: Path | str, name: str, column: Any) -> NDArray[Any]:
     import pyarrow as pa
 
     kind = column.type
@@ -165,15 +204,17 @@ def _array(name: str, column: Any) -> NDArray[Any]:
         for number, value in enumerate(column.to_pylist()):
             levels[number] = value
         return levels
-    array: NDArray[Any] = _together(column) if pa.types.is_list(kind) else column.to_numpy()
+    array: NDArray[Any] = _together(path, column) if pa.types.is_list(kind) else column.to_numpy()
     return array
 
 
-def _together(column: Any) -> NDArray[np.float64]:
+def _together(path: Path | str, column: Any) -> NDArray[np.float64]:
     """Lists of numbers as `(n, v)`, where v is the longest; the rest is nan."""
     import pyarrow.compute as pc
 
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
+    # A single long list makes all others as long.
+    refuse_bomb(path, column.nbytes, 8 * len(lengths) * int(lengths.max(initial=0)))
     out = np.full((len(lengths), lengths.max(initial=0)), np.nan)
     out[np.arange(out.shape[1]) < lengths[:, None]] = pc.list_flatten(column).to_numpy()
     return out

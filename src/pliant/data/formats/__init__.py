@@ -20,6 +20,7 @@ from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.image_lookup import sizes_of_images
 from pliant.data.names import from_text, to_text
 from pliant.files import require_plain
+from pliant.limits import brief_refusals
 
 HEAD = 8192
 """How many bytes of a file its format is recognised by."""
@@ -114,8 +115,9 @@ def read_annotations_with(path: Path, format: str, sizes: ImageSizes) -> list[An
     """All annotations in a file, the sizes of whose images are known from elsewhere than its folder."""
     require_plain(path)
     try:
-        module, convention = find_format(format) if format else format_of(path)
-        return [_checked(path, annotation) for annotation in module.read(path, convention, sizes)]
+        with brief_refusals():
+            module, convention = find_format(format) if format else format_of(path)
+            return [_checked(path, annotation) for annotation in module.read(path, convention, sizes)]
     except FileNotFoundError as error:
         if error.filename is not None and Path(error.filename) != path:
             raise
@@ -127,7 +129,8 @@ def read_boxes(path: Path) -> list[tuple[str, Float64]]:
     module, _ = format_of(path)
     read_alone = getattr(module, "read_boxes", None)
     if read_alone is not None:
-        return [(from_text(name), box) for name, box in read_alone(path)]
+        with brief_refusals():
+            return [(_image_name(path, name), _finite_box(path, name, box)) for name, box in read_alone(path)]
     return [
         (annotation.image, annotation.box)
         for annotation in read_annotations(path)
@@ -151,8 +154,8 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
         raise ValueError(
             f"{path}: landmark {infinite[0]}{of_image} is infinite: correct it, or mark it as missing."
         )
-    if annotation.box is not None and not np.isfinite(annotation.box).all():
-        raise ValueError(f"{path}: the box{of_image} has a side that is not a finite number.")
+    if annotation.box is not None:
+        _finite_box(path, annotation.image, annotation.box)
     if annotation.size is not None and not all(0 < side < _LARGEST for side in annotation.size):
         width, height = annotation.size
         raise ValueError(f"{path}: the image size{of_image} cannot be {width} x {height} pixels.")
@@ -163,7 +166,26 @@ def _checked(path: Path, annotation: Annotation) -> Annotation:
     # Half a landmark is none.
     half = np.isnan(annotation.points).any(axis=1, keepdims=True)
     points = np.where(half, np.nan, annotation.points)
-    return replace(annotation, image=from_text(annotation.image), points=points)
+    return replace(annotation, image=_image_name(path, annotation.image), points=points)
+
+
+def _finite_box(path: Path, image: str, box: Float64) -> Float64:
+    import numpy as np
+
+    if not np.isfinite(box).all():
+        of_image = f" of {image}" if image else ""
+        raise ValueError(f"{path}: the box{of_image} has a side that is not a finite number.")
+    return box
+
+
+def _image_name(path: Path, text: str) -> str:
+    """The name of an image file that a text stands for."""
+    name = from_text(text)
+    if "\0" in name:
+        raise ValueError(
+            f"{path}: the image name {text[:60]!a} has a null character, and no file has such a name."
+        )
+    return name
 
 
 def write_annotations(path: Path | str, annotations: Sequence[Annotation], format: str = "") -> None:

@@ -15,6 +15,7 @@ from pliant.data.archives import parquet_metadata, parquet_rows, parquet_titles
 from pliant.data.documents import numbers
 from pliant.data.formats.tps import pixel_length
 from pliant.data.landmark_names import shared_names
+from pliant.limits import parsed_json
 
 NAME = "parquet"
 EXTENSIONS = (".parquet",)
@@ -35,7 +36,7 @@ def names_metadata(names: Sequence[str]) -> dict[bytes, bytes]:
 def names_in(metadata: Mapping[bytes, bytes] | None) -> tuple[str, ...]:
     """The names that the metadata of a table has; none if it says nothing that makes sense."""
     try:
-        names: Any = json.loads((metadata or {}).get(_NAMES, b"[]"))
+        names: Any = parsed_json((metadata or {}).get(_NAMES, b"[]"))
     except ValueError:
         return ()
     return tuple(names) if isinstance(names, list) and all(isinstance(name, str) for name in names) else ()

@@ -1,0 +1,259 @@
+"""What fuzzing has found: each file was read without end, ended in a traceback, or was believed."""
+
+import csv
+import json
+import time
+
+import numpy as np
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+import pliant
+from pliant.data import manifest
+from pliant.data.formats import read_annotations_with, read_boxes
+from pliant.data.formats.parquet import names_in
+from pliant.limits import brief_refusals, parsed_json, parsed_toml
+from pliant.morphometrics import read_sliders
+from pliant.studio.storage.history import History
+from pliant.studio.storage.locking import Lock
+from pliant.table import read_fits, read_head, rows_of
+from pliant.table.writing import NUMBER
+
+DEEP = 60_000
+
+
+def size_of(name):
+    return 640, 480
+
+
+class TestToml:
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ("[fit]\nscales = " + "[" * DEEP, "nested too deeply"),
+            ("[fit]\nx = " + "{a=" * 100 + "1" + "}" * 100, "nested too deeply"),
+            ("[fit]\niterations = " + "9" * 5000, "too long to read"),
+            ("[fit]\nlicence = '" + "a" * 2**20 + "'", "more than 1,024 KB"),
+            ("[" + "a." * 5000 + "a]\n", "more than 2,000 dots"),
+        ],
+    )
+    def test_settings_that_ask_for_too_much(self, tmp_path, text, said):
+        path = tmp_path / "a.toml"
+        path.write_text(text)
+        with pytest.raises(ValueError, match=said) as refused:
+            pliant.Fitting.load(path)
+        assert str(refused.value).startswith(f"{path}: ")
+
+    def test_a_long_key_takes_no_time(self):
+        began = time.process_time()
+        with pytest.raises(ValueError, match="dots"):
+            parsed_toml("[" + "a." * 200_000 + "a]\n", "a.toml")
+        assert time.process_time() - began < 1
+
+    def test_a_whole_number_beyond_all_floats(self, tmp_path):
+        path = tmp_path / "a.toml"
+        path.write_text(f"[fit]\nsampling = 1{'0' * 400}\n")
+        with pytest.raises(ValueError, match=f"^{path}: sampling="):
+            pliant.Fitting.load(path)
+
+    def test_lines_of_windows_are_read(self, tmp_path):
+        path = tmp_path / "a.toml"
+        path.write_bytes(b"[fit]\r\nsampling = 0.5\r\n")
+        assert pliant.Fitting.load(path).sampling == 0.5
+
+    @pytest.mark.parametrize(
+        ("points", "said"),
+        [
+            (f"[1, 2, {10**30}]", "there is no landmark with a number of more than 18 digits"),
+            (f"['1-{'9' * 5000}']", "there is no landmark"),
+            ("[" + "'1-99999'," * 20 + "]", "more than 100,000 landmarks"),
+            ("[" * DEEP, "nested too deeply"),
+        ],
+    )
+    def test_curves_that_ask_for_too_much(self, tmp_path, points, said):
+        path = tmp_path / "a.toml"
+        path.write_text(f"[[curve]]\npoints = {points}\n")
+        with pytest.raises(ValueError, match=said) as refused:
+            read_sliders(path, 8)
+        assert str(refused.value).startswith(str(path))
+        assert len(str(refused.value)) < 2000
+
+    def test_a_table_of_sliders_with_a_long_number(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text(f"before,slide,after\n1,2,{10**30}\n")
+        with pytest.raises(ValueError, match="more than 18 digits"):
+            read_sliders(path, 8)
+
+
+class TestNames:
+    @pytest.mark.parametrize("name", ["a\0.jpg", "bytes:a%00.jpg"])
+    def test_no_image_has_a_null_character(self, tmp_path, name):
+        path = tmp_path / "a.csv"
+        path.write_text(f"image,landmark,x,y\n{name},0,1,2\n")
+        with pytest.raises(ValueError, match="null character"):
+            read_annotations_with(path, "csv-long", size_of)
+        path.write_text(f"image,landmarks\n{name},a.pts\n")
+        with pytest.raises(ValueError, match="null character"):
+            manifest.read_manifest(path)
+
+    def test_a_long_name_makes_no_long_sentence(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text(f"image,{'a' * 60_000}_x\none.jpg,1\n")
+        with pytest.raises(ValueError, match=r"no matching column for the other axis\.$") as refused:
+            read_annotations_with(path, "csv", size_of)
+        assert len(str(refused.value)) < 2000
+
+    def test_half_a_character_makes_no_sentence_that_cannot_be_sent(self, tmp_path):
+        path = tmp_path / "a.json"
+        path.write_text('{"images": ["\\ud800"], "annotations": []}')
+        with pytest.raises(ValueError, match="expected an object with 'id'") as refused:
+            read_annotations_with(path, "coco", size_of)
+        str(refused.value).encode()
+
+    def test_other_errors_keep_their_kind(self):
+        class Own(ValueError):
+            pass
+
+        with pytest.raises(Own), brief_refusals():
+            raise Own("a" * 5000)
+
+
+class TestBoxes:
+    @pytest.mark.parametrize("side", ["nan", "inf", "1e999"])
+    def test_a_box_of_a_manifest_is_finite(self, tmp_path, side):
+        path = tmp_path / "a.csv"
+        path.write_text(f"image,left,top,right,bottom\na.jpg,1,2,{side},4\n")
+        with pytest.raises(ValueError, match="line 2: left, top, right, bottom must be four numbers"):
+            manifest.read_boxes(path)
+
+    def test_a_box_without_landmarks_is_finite(self, tmp_path):
+        path = tmp_path / "a.json"
+        image = {"id": 1, "file_name": "a.jpg"}
+        document = {"images": [image], "annotations": [{"image_id": 1, "bbox": [1e308, 0, 1e308, 2]}]}
+        path.write_text(json.dumps(document))
+        with pytest.raises(ValueError, match=r"the box of a\.jpg has a side that is not a finite number"):
+            read_boxes(path)
+
+    def test_a_manifest_with_a_field_that_is_too_long(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text(f"image,landmarks\n{'a' * 200}.jpg,x\n")
+        before = csv.field_size_limit(100)
+        try:
+            with pytest.raises(ValueError, match=f"^{path}: this is not a table of text"):
+                manifest.read_manifest(path)
+        finally:
+            csv.field_size_limit(before)
+
+
+class TestJson:
+    def test_brackets_without_end(self):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            parsed_json("[" * DEEP)
+
+    def test_names_in_a_table(self):
+        assert names_in({b"landmark_names": b"[" * DEEP}) == ()
+
+    def test_a_lock(self, tmp_path):
+        path = tmp_path / "lock"
+        path.write_bytes(b"[" * 4096)
+        lock = Lock(path)
+        assert lock.held
+        lock.release()
+
+
+class TestHistory:
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"marks": {"999999999": [1, 2, 2]}},
+            {"marks": {"-1": [1, 2, 2]}},
+            {"marks": {"5": [10**400, 2, 2]}},
+            {"marks": {"5": [1, 2, 300]}},
+            {"marks": []},
+            {"n": "7"},
+            {"image": ["a"]},
+            {"done": 3},
+            {"before": []},
+            {"scale": {"start": [0, 0]}},
+            {"object": {"names": 3}},
+            {"object": {"names": ["a"], "curves": [{"name": "c", "points": [9], "closed": False}]}},
+        ],
+    )
+    def test_what_is_no_line_of_ours_is_passed_over(self, tmp_path, change):
+        line = {"n": 1, "image": "a.png", "done": False, "marks": {"0": [1, 2, 2]}, "before": {}}
+        path = tmp_path / "history.jsonl"
+        path.write_text("\n".join(json.dumps(one) for one in (line | change, line | {"n": 2})) + "\n")
+        history = History(path, writable=False)
+        assert [one["n"] for _, one in history.lines()] == [2]
+        assert history.number == 2
+
+    def test_brackets_without_end(self, tmp_path):
+        path = tmp_path / "history.jsonl"
+        path.write_bytes(b"[" * DEEP + b"\n")
+        assert list(History(path, writable=False).lines()) == []
+
+
+class TestTables:
+    def test_a_damaged_table(self, tmp_path):
+        path = tmp_path / "fits.parquet"
+        path.write_bytes(b"PAR1" + b"\0" * 40 + b"PAR1")
+        for read in (read_head, read_fits, lambda one: list(rows_of(one))):
+            with pytest.raises(ValueError, match=f"^{path}: this"):
+                read(path)
+
+    def test_rows_without_end_are_not_unpacked(self, tmp_path):
+        path = tmp_path / "fits.parquet"
+        nothing = pyarrow.nulls(30_000_000, pyarrow.float64())
+        parquet.write_table(pyarrow.table({"status": nothing, "x": nothing, "y": nothing}), path)
+        for read in (read_fits, lambda one: list(rows_of(one))):
+            with pytest.raises(ValueError, match="too many for landmarks"):
+                read(path)
+
+    def test_one_long_row_does_not_make_all_others_as_long(self, tmp_path):
+        path = tmp_path / "fits.parquet"
+        lists = [[0.0] * 200_000, *([[0.0]] * 20_000)]
+        parquet.write_table(pyarrow.table({"status": ["converged"] * 20_001, "x": lists, "y": lists}), path)
+        with pytest.raises(ValueError, match="too many for landmarks"):
+            read_fits(path)
+
+    @pytest.mark.parametrize(
+        "columns",
+        [
+            {"x": ["a"], "y": ["b"]},
+            {"x": [[1.0, 2.0]], "y": [[1.0]]},
+            {"x": [[["a"]]], "y": [[["a"]]]},
+        ],
+    )
+    def test_columns_of_other_kinds(self, tmp_path, columns):
+        path = tmp_path / "fits.parquet"
+        parquet.write_table(pyarrow.table({"status": ["converged"], **columns}), path)
+        with pytest.raises(ValueError, match=f"^{path}: this is not a table of fits"):
+            read_fits(path)
+
+    def test_a_version_of_many_digits(self, tmp_path):
+        path = tmp_path / "fits.parquet"
+        about = {NUMBER: b"9" * 5000}
+        table = pyarrow.table({"status": ["converged"], "x": [[1.0]], "y": [[1.0]]})
+        parquet.write_table(table.replace_schema_metadata(about), path)
+        assert read_fits(path)["points"].shape == (1, 1, 2)
+
+
+def test_a_dicom_image_has_no_more_pixels_than_others(tmp_path):
+    pydicom = pytest.importorskip("pydicom")
+    about = pydicom.dataset.FileMetaDataset()
+    about.MediaStorageSOPClassUID = pydicom.uid.SecondaryCaptureImageStorage
+    about.MediaStorageSOPInstanceUID = "1.2.3"
+    about.TransferSyntaxUID = pydicom.uid.RLELossless
+    image = pydicom.Dataset()
+    image.file_meta = about
+    image.Rows = image.Columns = 60_000
+    path = tmp_path / "a.dcm"
+    pydicom.dcmwrite(path, image, enforce_file_format=True)
+    for read in (pliant.read_image, pliant.data.images.image_size):
+        with pytest.raises(pliant.data.ImageError, match="the image has 3600000000 pixels, but at most"):
+            read(path)
+
+
+def test_numbers_of_settings_are_still_numbers():
+    assert pliant.Fitting(sampling=np.float32(0.5)).sampling == 0.5
