@@ -358,7 +358,7 @@ class TestCrews:
 
         monkeypatch.setattr(running, "train_model", refuse)
         with pytest.raises(
-            ValueError, match="the model of po-inv-gn, needed by 4 units: an unexpected MemoryError"
+            ValueError, match="the model of po-inv-gn, needed by 4 units: there is not enough memory"
         ):
             conduct(tmp_path, wanted(face_folders), jobs=1, progress=False)
 

@@ -169,3 +169,10 @@ class TestReplaced:
             partial.write_text("whole")
         assert [path.name for path in tmp_path.iterdir()] == ["a.csv"]
         assert (tmp_path / "a.csv").read_text() == "whole"
+
+    def test_an_error_of_the_disk_names_the_file(self, tmp_path, alone):
+        with (
+            pytest.raises(OSError, match=r"No space left on device: '.*model.pliant'"),
+            replaced(tmp_path / "model.pliant", alone=alone),
+        ):
+            raise OSError(28, "No space left on device")

@@ -14,10 +14,12 @@ import pytest
 
 from pliant.data.annotation import Annotation
 from pliant.data.formats import read_annotations, read_landmarks, write_annotations, write_landmarks
-from pliant.studio.storage import kept
+from pliant.studio.storage import kept, writing
 from pliant.studio.storage.collection import open_collection
+from pliant.studio.storage.history import History
 from pliant.studio.storage.locking import Lock
 from pliant.studio.storage.marks import ABSENT, HIDDEN, VISIBLE, Change
+from pliant.studio.storage.saving import Beside
 
 SQUARE = np.array([[1.0, 2.0], [11.0, 2.0], [11.0, 12.0], [1.0, 12.0]])
 KINDS = ("beside", "together")
@@ -25,6 +27,13 @@ KINDS = ("beside", "together")
 
 def put(collection, landmark, x, y, state=VISIBLE, index=0, client="me", id=""):
     return collection.apply(index, Change(id, client, {landmark: (x, y, state)}))
+
+
+def wait_for(is_so, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "this did not come to be in time"
+        time.sleep(0.01)
 
 
 @pytest.fixture(params=KINDS)
@@ -253,6 +262,69 @@ class TestSeveral:
         path.write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "now"}))
         assert "elsewhere" in Lock(path).holder
         os.utime(path, (time.time() - 3600,) * 2)
+        lock = Lock(path)
+        assert lock.held
+        lock.release()
+
+    @pytest.mark.parametrize("folder", ["beside"], indirect=True)
+    def test_a_file_that_somebody_else_is_just_writing_does_not_end_all_writing(self, folder, monkeypatch):
+        save, path, torn = Beside._save, folder / "a.pts", threading.Event()
+
+        def save_and_tear(self, index, edit):
+            saved = save(self, index, edit)
+            path.write_text("version: 1\nn_points: 4\n{\n1.0")
+            torn.set()
+            return saved._replace(found=(0, 0))
+
+        with open_collection(folder) as collection:
+            with monkeypatch.context() as patch:
+                patch.setattr(Beside, "_save", save_and_tear)
+                put(collection, 0, 30, 20)
+                assert torn.wait(10)
+                # The writer holds this until it has noted what it wrote.
+                with collection._writer._files, collection._lock:
+                    pass
+            write_landmarks(path, SQUARE)
+            put(collection, 1, 31, 21)
+            wait_for(lambda: np.allclose(read_landmarks(path)[1], (31, 21), atol=1e-3))
+
+    def test_a_history_without_room_does_not_end_all_writing(self, folder, monkeypatch):
+        append, refused = History.append, []
+
+        def refuse_some(self, line, sync=True):
+            if "holds" in line and len(refused) < 2:
+                refused.append(line)
+                raise OSError("there is no room.")
+            return append(self, line, sync)
+
+        monkeypatch.setattr(writing, "_AGAIN", 0.05)
+        monkeypatch.setattr(History, "append", refuse_some)
+        with open_collection(folder) as collection:
+            put(collection, 0, 30, 20)
+            wait_for(lambda: len(refused) == 2)
+            put(collection, 1, 31, 21)
+            wait_for(lambda: not collection._memory.unsaved)
+        with open_collection(folder) as again:
+            np.testing.assert_allclose(again.marks(0).points[:2], [(30, 20), (31, 21)], atol=1e-3)
+
+    def test_a_change_that_the_disk_has_no_room_for_is_a_sentence(self, folder, monkeypatch):
+        def refuse(*_):
+            raise OSError(28, "No space left on device")
+
+        with open_collection(folder) as collection:
+            with monkeypatch.context() as patch:
+                patch.setattr(os, "write", refuse)
+                with pytest.raises(
+                    OSError, match=r"history.*: this change could not be saved \(No space"
+                ) as told:
+                    put(collection, 0, 30, 20)
+            assert told.value.errno is None
+            put(collection, 0, 30, 20)
+
+    def test_a_lock_from_a_clock_that_was_ahead_does_not_hold(self, tmp_path):
+        path = tmp_path / "lock"
+        path.write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "tomorrow"}))
+        os.utime(path, (time.time() + 86400,) * 2)
         lock = Lock(path)
         assert lock.held
         lock.release()

@@ -157,9 +157,12 @@ class TestEndpoints:
                 raise Refused("not now.", 409)
             if number == 3:
                 raise ValueError("that is wrong.")
+            if number == 4:
+                raise MemoryError
 
         client = self.make(fails, "GET")
-        assert [client.get(f"/x/{n}").status_code for n in range(4)] == [204, 404, 409, 400]
+        assert [client.get(f"/x/{n}").status_code for n in range(5)] == [204, 404, 409, 400, 507]
+        assert "not enough memory" in client.get("/x/4").json()["error"]
         assert client.get("/x/2").json() == {"error": "not now."}
         assert client.get("/x/two").status_code == 400
 

@@ -515,9 +515,9 @@ def test_ctrl_c_leaves_a_table_that_can_be_read(model_file, folder, tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    overlay = out / "overlay.mp4"
+    overlay, unfinished = out / "overlay.mp4", out / "track.unfinished" / "overlay.mp4"
     until = time.monotonic() + 60
-    while not (overlay.exists() and overlay.stat().st_size > 1000) and time.monotonic() < until:
+    while not (unfinished.exists() and unfinished.stat().st_size > 1000) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)

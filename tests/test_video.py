@@ -87,3 +87,18 @@ def test_what_is_no_video_is_said(tmp_path):
 
 
 # The command
+
+
+def test_old_versions_of_opencv_have_the_level_of_the_log_elsewhere(folder, monkeypatch):
+    """As in 4.10 to 4.12."""
+    levels = [3]
+
+    def set_level(level):
+        levels.append(level)
+        return levels[-2]
+
+    monkeypatch.setattr(cv2, "setLogLevel", set_level, raising=False)
+    monkeypatch.delattr(cv2.utils, "logging", raising=False)
+    assert len(list(read_video(folder / "face.mp4"))) == 16
+    assert levels[-1] == 3  # As it was.
+    assert 2 in levels

@@ -217,8 +217,8 @@ def fit_all(
     """Fits of any number of images, in order; few blocks of them are under way, and images are read by threads.
 
     `then` is given the number, the fit and the image, None if it could not be read, by the thread that fitted it;
-    what it returns is yielded in place of the fit, and what it raises ends the run. Whatever else goes wrong with
-    an image is a fit with the status `failed` and a reason.
+    what it returns is yielded in place of the fit, and what it raises ends the run. So do a device that fails and
+    a lack of memory. Whatever else goes wrong with an image is a fit with the status `failed` and a reason.
 
     Starts that are given for several objects give a fit each. A `Chain` of ways is tried, the cheapest first, until
     a fit is trusted, or as many as `objects` in the settings.
@@ -276,6 +276,8 @@ def _fit_block(
     for _, (source, start) in work:
         try:
             hunts.append(Hunt(read(source), start, fitter.settings, judged))
+        except MemoryError:
+            raise
         except Exception as error:
             hunts.append(said(error))
     going = [hunt for hunt in hunts if isinstance(hunt, Hunt)]
@@ -316,7 +318,8 @@ def _fit_groups(fitter: Fitter, tasks: Sequence[tuple[Image, Floats]], threads: 
 def _fit_alone(fitter: Fitter, image: Image, start: Floats, threads: int) -> FitResult:
     try:
         return fitter.block([image], [start], threads)[0]
-    except DeviceFailed:
+    except (DeviceFailed, MemoryError):
+        # The image is not to blame: a run that goes on later may well fit it.
         raise
     except Exception as error:
         return failed(fitter.model, str(fitter.algorithm), None, said(error))

@@ -76,15 +76,28 @@ def replaced(path: Path, *, alone: bool = False, passing: Path | None = None) ->
     if alone:
         partial = path.with_name(f".part-{path.name}")
         try:
-            yield partial
-            _put(partial, path)
+            with named_in_errors(path):
+                yield partial
+                _put(partial, path)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
         return
-    with TemporaryDirectory(dir=passing or path.parent, prefix=".writing-") as hidden:
+    with named_in_errors(path), TemporaryDirectory(dir=passing or path.parent, prefix=".writing-") as hidden:
         yield (partial := Path(hidden) / path.name)
         _put(partial, path)
+
+
+@contextmanager
+def named_in_errors(path: Path) -> Iterator[None]:
+    """An error of the disk names this file: it has no name of its own, or a hidden one."""
+    try:
+        yield
+    except OSError as error:
+        hidden = any(part.startswith((".writing-", ".part-")) for part in Path(str(error.filename)).parts)
+        if error.errno and (error.filename is None or hidden):
+            error.filename = str(path)
+        raise
 
 
 def _put(partial: Path, path: Path) -> None:

@@ -11,11 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from pliant.files import named_in_errors
+from pliant.limits import parsed_json
 from pliant.table import Row
 
 try:
@@ -40,14 +44,8 @@ class Journal:
     def __init__(self, path: Path, head: Mapping[str, Any] | None, length: int = 0) -> None:
         """Begin a journal with a head, or go on with the one that is there after its first `length` bytes."""
         self._file = os.open(path, os.O_RDWR | os.O_APPEND | (0 if head is None else os.O_CREAT), 0o666)
-        try:
-            if fcntl is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not os.fstat(self._file).st_nlink:
-                raise BlockingIOError
-        except BlockingIOError:
-            os.close(self._file)
-            raise ValueError(f"{path.parent}: another process is writing fits to this folder now.") from None
+        self._path = path
+        _lock(self._file, path.parent)
         os.ftruncate(self._file, length)
         self._check = b""
         if length:
@@ -67,8 +65,9 @@ class Journal:
             body = json.dumps(line).encode()[:-1]
             self._check = _check(self._check, body)
             content += body + _BEFORE + self._check + _AFTER
-        while content:
-            content = content[os.write(self._file, content) :]
+        with named_in_errors(self._path):
+            while content:
+                content = content[os.write(self._file, content) :]
 
     def __enter__(self) -> Journal:
         return self
@@ -77,6 +76,32 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         os.close(self._file)
+
+
+@contextmanager
+def only_one_writes(folder: Path) -> Iterator[None]:
+    """While the block runs, no other process writes to this folder of an output; a ValueError if one does now."""
+    if sys.platform == "win32":  # It opens no folders.
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    _lock(handle, folder.parent)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, output: Path) -> None:
+    """Lock a file until it is closed, or close it and say who is in the way."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(handle).st_nlink:
+            raise BlockingIOError
+    except BlockingIOError:
+        os.close(handle)
+        raise ValueError(f"{output}: another process is writing fits to this folder now.") from None
 
 
 def whole_lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
@@ -90,8 +115,8 @@ def whole_lines(path: Path) -> Iterator[tuple[dict[str, Any], int]]:
             if said != check + _AFTER:
                 return
             try:
-                content = json.loads(body + b"}")
-            except (ValueError, RecursionError):
+                content = parsed_json(body + b"}")
+            except ValueError:
                 return
             yield content, end
 

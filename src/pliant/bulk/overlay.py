@@ -35,16 +35,17 @@ def overlay_writer(
 ) -> Iterator[Callable[[int, TrackedFrame], None]]:
     """A function that adds a frame, with its number, to the video in a folder; `labels` are beside landmarks.
 
-    There is no video if OpenCV can write none.
+    There is no video if OpenCV can write none. One that is not whole in the end is an OSError.
     """
     import cv2
 
     writer: Any = None
     shown: NDArray[Any] | None = None
+    frames = 0
     waiting: deque[Future[None]] = deque()
 
     def draw(number: int, record: TrackedFrame) -> None:
-        nonlocal writer, shown
+        nonlocal writer, shown, frames
         if record.image is not None:
             picture = _picture(number, record.image, record, labels)
             # OpenCV leaves out frames of another size without a word.
@@ -56,6 +57,7 @@ def overlay_writer(
         if writer is None:
             writer = _opened(folder, rate, (shown.shape[1], shown.shape[0]))
         writer.write(shown)
+        frames += 1
 
     def write(number: int, record: TrackedFrame) -> None:
         waiting.append(pool.submit(draw, number, record))
@@ -70,6 +72,8 @@ def overlay_writer(
                 waiting.popleft().result()
             if writer is not None:
                 writer.release()
+    if writer is not None:
+        _require_whole(folder, frames)
 
 
 def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
@@ -81,6 +85,22 @@ def _opened(folder: Path, rate: float, size: tuple[int, int]) -> Any:
         if writer.isOpened():
             break
     return writer
+
+
+def _require_whole(folder: Path, frames: int) -> None:
+    """Refuse a video with fewer frames than were written: OpenCV says nothing when the disk is full."""
+    import cv2
+
+    for path in (folder / name for name in OVERLAYS):
+        if path.exists():
+            film = cv2.VideoCapture(str(path))
+            there = int(film.get(cv2.CAP_PROP_FRAME_COUNT)) if film.isOpened() else 0
+            film.release()
+            if there < frames:
+                raise OSError(
+                    f"{path}: only {there} of {frames} frames are in this video. The disk may be full: make "
+                    "room, and run it again; or use overlay=False."
+                )
 
 
 def _picture(number: int, image: Image, record: TrackedFrame, labels: Sequence[str]) -> NDArray[Any]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64, Floats
+from pliant.bulk.journal import only_one_writes
 from pliant.bulk.overlay import OVERLAYS, overlay_writer
 from pliant.data.tables import coordinate_titles
 from pliant.data.video import Video
@@ -28,6 +29,9 @@ from pliant.tracking import Event, Find, TrackedFrame, TrackedObject, track
 from pliant.version import __version__
 
 CSV = "track.csv"
+
+_UNFINISHED = "track.unfinished"
+"""The folder in the output where files are until they are whole."""
 
 _AHEAD = 3
 """Frames that are read before they are needed."""
@@ -89,9 +93,11 @@ def video_refusal(task: VideoTask, overwrite: bool = False) -> str:
     if output.exists() and not output.is_dir():
         return f"{output}: this is a file, but the output must be a folder."
     earlier = (output / TRACK).is_file()
+    # A run that was killed while it put its files in their places has left some of them there.
+    ours = earlier or (output / _UNFINISHED / TRACK).is_file()
     for name in (CSV, *OVERLAYS):
         target = output / name
-        if target.exists() and not (earlier and real_path(target) != real_path(task.video.name)):
+        if target.exists() and not (ours and real_path(target) != real_path(task.video.name)):
             return f"{target} would be replaced: write to another folder."
     if earlier and not overwrite:
         return (
@@ -113,21 +119,22 @@ def run_video(
 ) -> VideoOutcome:
     """Follow objects through a video, and write what was found; `find` is that of `track`.
 
-    `each` is called with the number and the record of every frame. Whatever stops it, frames that are done are
-    kept: in `output`, or in `output/track.unfinished` if there is an earlier run, which stays until the new one is
-    complete. If no object is found in any frame, this is a ValueError.
+    `each` is called with the number and the record of every frame. Files are written to `output/track.unfinished`,
+    and moved to `output` when they are whole. Whatever stops it, frames that are done are kept: in `output`; or in
+    `output/track.unfinished` if there is an earlier run, which stays until the new one is complete, or if the disk
+    fails. If no object is found in any frame, this is a ValueError.
     """
     refused = video_refusal(task, overwrite)
     if refused:
         raise ValueError(refused)
     film, output = task.video, task.output
     records = track(model, _ahead(film), find, settings, rate=film.rate, jobs=jobs)
-    place = output / "track.unfinished" if (output / TRACK).exists() else output
+    earlier, place = (output / TRACK).exists(), output / _UNFINISHED
     place.mkdir(parents=True, exist_ok=True)
     events: Counter[str] = Counter()
     numbers: set[int] = set()
     frames, found, fitting, reason, begin = 0, 0, 0.0, "", time.perf_counter()
-    with ExitStack() as stack:
+    with only_one_writes(place), _put_when_whole(place, output, keep=not earlier), ExitStack() as stack:
         sinks = [stack.enter_context(sink) for sink in _sinks(task, model, settings, place)]
         for record in records:
             number = record.number * film.every
@@ -138,14 +145,13 @@ def run_video(
             numbers.update(here)
             frames, found, fitting = frames + 1, found + bool(here), fitting + record.seconds
             reason = reason or record.result.reason
-    seconds = time.perf_counter() - begin
-    if not found:
-        raise ValueError(
-            f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Use "
-            "box=LEFT,TOP,RIGHT,BOTTOM to say where it is in the first frame."
-        )
-    if place != output:
-        _put_in_place(place, output)
+        stack.close()
+        seconds = time.perf_counter() - begin
+        if not found:
+            raise ValueError(
+                f"{film.name}: the object was found in none of {frames} frames. In the first: {reason} Use "
+                "box=LEFT,TOP,RIGHT,BOTTOM to say where it is in the first frame."
+            )
     overlay = next((output / name for name in OVERLAYS if (output / name).exists()), None)
     return VideoOutcome(
         frames, found, len(numbers), events, fitting, seconds, overlay if task.overlay else None
@@ -225,9 +231,31 @@ def _csv(path: Path, names: Sequence[str]) -> Iterator[Sink]:
         yield write
 
 
-def _put_in_place(place: Path, output: Path) -> None:
-    """Move what is complete to where it belongs, and take away what the earlier run wrote and this one does not."""
+@contextmanager
+def _put_when_whole(place: Path, output: Path, keep: bool) -> Iterator[None]:
+    """Files that the block writes to an empty `place` go to `output` at its end.
+
+    If it is stopped, they do so with `keep`, unless it is the disk that stopped it: they may be cut off anywhere.
+    """
     for name in (TRACK, CSV, *OVERLAYS):
+        (place / name).unlink(missing_ok=True)
+    try:
+        yield
+    except OSError:
+        raise
+    except BaseException:
+        if keep and (place / TRACK).exists():
+            _put_in_place(place, output)
+        raise
+    _put_in_place(place, output)
+
+
+def _put_in_place(place: Path, output: Path) -> None:
+    """Move what is complete to where it belongs, and take away what the earlier run wrote and this one does not.
+
+    The table is the last: as long as it is not there, the run has not finished.
+    """
+    for name in (CSV, *OVERLAYS, TRACK):
         if (place / name).exists():
             os.replace(place / name, output / name)
         else:

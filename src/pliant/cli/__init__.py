@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import sys
 from io import TextIOWrapper
@@ -90,8 +91,28 @@ def main() -> None:
     try:
         app()
     except (ValueError, OSError, DeviceFailed) as error:
-        say(f"error: {told(error)}", colour="red", error=True)
+        say(f"error: {told(_as_sentence(error))}", colour="red", error=True)
         sys.exit(ERROR)
+    except (MemoryError, RuntimeError) as error:
+        # This is how Python says that there is no memory for the stack of a thread.
+        if isinstance(error, RuntimeError) and "can't start new thread" not in str(error):
+            raise
+        advice = "Close other programs, use fewer threads with --jobs, or smaller images."
+        say(
+            f"error: there is not enough memory ({error}). {advice}".replace(" ()", ""),
+            colour="red",
+            error=True,
+        )
+        sys.exit(ERROR)
+
+
+def _as_sentence(error: Exception) -> str:
+    """What went wrong: of an error of the system, the file and the reason, without its number."""
+    if not isinstance(error, OSError) or not error.errno or not error.strerror:
+        return str(error)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    advice = " Make room on the disk, and try again." if full else ""
+    return f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}.{advice}"
 
 
 def _interrupted(number: int, frame: object) -> None:

@@ -222,7 +222,7 @@ def _fit_alone(prepared: Prepared, asked: _Asked) -> int | None:
                 name = row["image"] if len(rows) == 1 else f"{row['image']}, object {row['object']}"
                 bar.say(": ".join(filter(None, (name, row["status"], row["reason"]))))
 
-        with _resumable():
+        with _resumable(OSError, MemoryError):
             bulk.run(task, fitter, prepared.where, asked.resume, each, earlier, asked.overwrite)
     return before
 
@@ -279,7 +279,8 @@ def _fit_in_parts(
 
 
 @contextmanager
-def _resumable() -> Iterator[None]:
+def _resumable(*more: type[BaseException]) -> Iterator[None]:
+    """Say how to go on after what stops a run; `more` are errors that do not say so themselves."""
     from pliant.devices import DeviceFailed
     from pliant.distributed.faults import ClusterLost
 
@@ -291,8 +292,9 @@ def _resumable() -> Iterator[None]:
             error=True,
         )
         raise
-    except (SystemExit, KeyboardInterrupt, ClusterLost):
-        say("to continue, run the same command again with --resume", error=True)
+    except BaseException as error:
+        if isinstance(error, (SystemExit, KeyboardInterrupt, ClusterLost, *more)):
+            say("to continue, run the same command again with --resume", error=True)
         raise
 
 

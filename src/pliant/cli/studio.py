@@ -174,7 +174,7 @@ def _names(host: str) -> list[str]:
     """What this machine goes by for those who are to reach it there, the best name last."""
     from socket import gaierror, getaddrinfo, gethostname
 
-    if host not in ("0.0.0.0", "[::]", "::"):
+    if host not in ("0.0.0.0", "[::]", "::"):  # noqa: S104  Nothing is bound here.
         return [host]
     own = gethostname()
     try:

@@ -15,6 +15,7 @@ from pliant import report
 from pliant.experiments.rows import Fits
 from pliant.experiments.statistics import Comparison, Summary, compare, summary
 from pliant.experiments.trial import Trial
+from pliant.files import replaced
 from pliant.metrics import BOUNDS
 
 SHARES = tuple(f"lt_{bound}" for bound in BOUNDS)
@@ -200,7 +201,7 @@ def _paired_row(one: Comparison) -> list[Any]:
 
 
 def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
-    """Write tables, drawings and `report.html` into a folder."""
+    """Write tables, drawings and `report.html` into a folder, each file as a whole or not at all."""
     written = []
     sections = []
     for name, found in findings.items():
@@ -215,7 +216,8 @@ def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
             elif isinstance(part, Drawing):
                 written.append(folder / f"{part.name}.svg")
                 drawn = report.rendered(part.figure, "svg")
-                written[-1].write_bytes(drawn)
+                with replaced(written[-1]) as partial:
+                    partial.write_bytes(drawn)
                 parts += [report.picture(drawn, part.caption), report.paragraph(part.caption)]
             elif isinstance(part, Photograph):
                 parts += [report.picture(part.content, part.caption), report.paragraph(part.caption)]
@@ -225,12 +227,13 @@ def write(folder: Path, findings: Mapping[str, Findings]) -> list[Path]:
         parts.append(report.value_table(found.settings))
         sections.append(report.Section(f"{found.title} ({name})", parts))
     page = folder / "report.html"
-    page.write_text(report.page("Experiments", _LEAD, sections), encoding="utf-8")
+    with replaced(page) as partial:
+        partial.write_text(report.page("Experiments", _LEAD, sections), encoding="utf-8")
     return [page, *written]
 
 
 def _write_table(path: Path, table: Table) -> Path:
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    with replaced(path) as partial, open(partial, "w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(table.header)
         rows.writerows([_plain(cell) for cell in row] for row in table.rows)

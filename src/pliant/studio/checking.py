@@ -19,6 +19,7 @@ from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size, read_image
 from pliant.data.suspects import FEWEST, Suspect, from_another_edge, suspicious_points
 from pliant.files import replaced
+from pliant.limits import parsed_json
 from pliant.studio.annotating import as_points
 from pliant.studio.desk import Studio
 from pliant.studio.storage.marks import ABSENT, UNSEEN, VISIBLE, Change, Mark, Marks
@@ -320,7 +321,7 @@ def _mended(marks: Marks, landmark: int, place: Float64) -> Mark:
 def _read(file: Path) -> dict[str, list[str]]:
     """What was accepted before; nothing, if the file is not there or not ours."""
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
+        said = parsed_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(said, dict):

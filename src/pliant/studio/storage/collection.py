@@ -399,7 +399,9 @@ class Collection:
         if kept is not None and self._marks.stamp(index) == saved.found:
             self._marks.put(index, saved.stamp, kept)
         elif kept is not None:
-            self._loaded(index, kept)
+            # Where somebody is just writing it, it is looked at again when the image is asked for.
+            with suppress(ValueError, OSError):
+                self._loaded(index, kept)
 
     def _settled(self, outcome: Outcome, numbers: Mapping[int, int]) -> None:
         """Note which changes the landmark files hold now, and tell what went wrong."""

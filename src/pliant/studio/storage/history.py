@@ -20,7 +20,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pliant.studio.storage.marks import Change, Marks, Scale, reverse, same_mark
+from pliant.limits import parsed_json
+from pliant.studio.storage.marks import (
+    MOST_LANDMARKS,
+    UNSEEN,
+    VISIBLE,
+    Change,
+    Marks,
+    Scale,
+    reverse,
+    same_mark,
+)
 
 Line = dict[str, Any]
 
@@ -82,10 +92,13 @@ class History:
                 written += os.write(self._file, content[written:])
             if sync:
                 os.fsync(self._file)
-        except OSError:
+        except OSError as error:
             # Half a line on a full disk would run into the next one.
             os.ftruncate(self._file, start)
-            raise
+            raise OSError(
+                f"{self.path}: this change could not be saved ({error.strerror}). Make sure that the disk has room "
+                "and can be written to, and try again."
+            ) from error
         self._read = start + len(content)
         self.number = max(self.number, line.get("n", 0))
         return start
@@ -191,10 +204,73 @@ def scale_from_json(line: Mapping[str, Any]) -> Scale:
 
 def _parsed(content: bytes) -> Line | None:
     try:
-        line = json.loads(content)
+        line = parsed_json(content)
     except ValueError:
         return None
-    return line if isinstance(line, dict) else None
+    return line if isinstance(line, dict) and _is_ours(line) else None
+
+
+def _is_ours(line: Line) -> bool:
+    """Whether all that is in a line is what we write: a folder may come from anywhere, with a history in it."""
+    texts = all(isinstance(line.get(key, ""), str) for key in ("image", "client", "id", "time"))
+    numbers = all(_is_count(line.get(key, 0)) for key in ("n", "holds", "undoes", "redoes"))
+    flags = all(isinstance(line.get(key, False), bool) for key in ("done", "outside", "created"))
+    known = "n" not in line or "object" in line or ("image" in line and "done" in line)
+    rest = line.get("rest", UNSEEN)
+    state = type(rest) is int and UNSEEN <= rest <= VISIBLE
+    before = line.get("before", {})
+    patches = isinstance(before, dict) and _is_patch(line) and _is_patch(before)
+    return texts and numbers and flags and known and state and patches and _is_object(line.get("object"))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < 2**53
+
+
+def _is_patch(line: Mapping[str, Any]) -> bool:
+    marks, finished, scale = line.get("marks", {}), line.get("finished"), line.get("scale")
+    if not isinstance(marks, dict) or not (finished is None or isinstance(finished, bool)):
+        return False
+    if scale not in (None, False):
+        try:
+            scale_from_json(scale)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
+            return False
+    return all(_is_landmark(key) and _is_mark(mark) for key, mark in marks.items())
+
+
+def _is_landmark(key: str) -> bool:
+    return key.isascii() and key.isdecimal() and len(key) <= 9 and int(key) < MOST_LANDMARKS
+
+
+def _is_mark(mark: object) -> bool:
+    if not isinstance(mark, list) or len(mark) != 3 or type(mark[2]) is not int:
+        return False
+    places = all(value is None or (type(value) in (int, float) and abs(value) < 1e9) for value in mark[:2])
+    return places and UNSEEN <= mark[2] <= VISIBLE
+
+
+def _is_object(said: object) -> bool:
+    if said is None:
+        return True
+    if not isinstance(said, dict) or not isinstance(said.get("names"), list):
+        return False
+    names, curves = said["names"], said.get("curves")
+    if not _is_count(said.get("had", 0)):
+        return False
+    if not 0 < len(names) <= MOST_LANDMARKS or not all(isinstance(name, str) for name in names):
+        return False
+    return isinstance(curves, list) and all(_is_curve(curve, len(names)) for curve in curves)
+
+
+def _is_curve(curve: object, count: int) -> bool:
+    return (
+        isinstance(curve, dict)
+        and isinstance(curve.get("name"), str)
+        and isinstance(curve.get("closed"), bool)
+        and isinstance(curve.get("points"), list)
+        and all(type(point) is int and 0 <= point < count for point in curve["points"])
+    )
 
 
 def _sync_folder(folder: Path) -> None:

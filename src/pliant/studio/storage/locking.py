@@ -10,6 +10,8 @@ import time
 import weakref
 from pathlib import Path
 
+from pliant.limits import parsed_json
+
 _FRESH = 60.0
 """So long after its last sign of life the holder on another machine counts as alive, in seconds."""
 
@@ -57,7 +59,8 @@ class Lock:
         said = _said(os.read(self._handle, 4096))
         age = time.time() - os.fstat(self._handle).st_mtime
         elsewhere = bool(said) and said["host"] != socket.gethostname()
-        if not free or (elsewhere and age < _FRESH):
+        # A time that lies ahead comes from a clock that was wrong: its lock must not hold until then.
+        if not free or (elsewhere and abs(age) < _FRESH):
             self.holder = (
                 f"process {said['pid']} on {said['host']}, since {said['since']}"
                 if said
@@ -81,7 +84,7 @@ class Lock:
 
 def _said(content: bytes) -> dict[str, str]:
     try:
-        said = json.loads(content)
+        said = parsed_json(content)
         return {key: str(said[key]) for key in ("pid", "host", "since")}
     except (ValueError, KeyError, TypeError):
         return {}

@@ -21,6 +21,9 @@ METRES = {"um": 1e-6, "mm": 1e-3, "cm": 1e-2, "m": 1.0, "in": 0.0254}
 Mark = tuple[float | None, float | None, int]
 """A landmark in a change: x and y, or None and None where it has no place, and its state."""
 
+MOST_LANDMARKS = 100_000
+"""Of one object: the number of a landmark asks for memory for all before it."""
+
 _LARGEST = 1e6
 """No coordinate is further from the image than this, in pixels."""
 

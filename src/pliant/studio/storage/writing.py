@@ -91,7 +91,12 @@ class Writer:
                 if isinstance(result, CannotHold):
                     self._refused[index] = waiting[index][0]
             news = {index: result for index, result in outcome.items() if self._is_news(index, result)}
-        self._settled(news, {index: number for index, (number, _) in waiting.items()})
+        try:
+            self._settled(news, {index: number for index, (number, _) in waiting.items()})
+        except (ValueError, OSError):
+            # The history has no room for it, or somebody is just writing a landmark file: this must not be the end
+            # of all writing. What is not noted yet is written again.
+            return False
         return all(isinstance(result, (Saved, CannotHold)) for result in outcome.values())
 
     def _is_news(self, index: int, result: Saved | ValueError | OSError) -> bool:

@@ -20,6 +20,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from pliant.data.names import readable
 from pliant.studio.web.wire import from_json, from_text, schema, to_json
 from pliant.version import __version__
 
@@ -131,6 +132,10 @@ def as_route(endpoint: Endpoint, studio: Any) -> Route:
             return told(str(error.args[0] if error.args else error), 404)
         except (ValueError, OSError) as error:
             return told(str(error), 400)
+        except MemoryError:
+            return told(
+                "there is not enough memory for this: close other programs, or use smaller images.", 507
+            )
         if isinstance(result, Response):
             return result
         if result is None:
@@ -142,7 +147,7 @@ def as_route(endpoint: Endpoint, studio: Any) -> Route:
 
 def told(sentence: str, status: int) -> JSONResponse:
     """A sentence in place of what was asked for."""
-    return JSONResponse({"error": sentence}, status)
+    return JSONResponse({"error": readable(sentence)}, status)
 
 
 async def received(request: Request, most: int) -> bytes:
