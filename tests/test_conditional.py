@@ -127,3 +127,11 @@ def test_wrong_numbers_are_a_sentence() -> None:
         given(some_belief(), [0, 1], np.zeros((1, 2)))
     with pytest.raises(ValueError, match="numbers from 0 to 8"):
         given(some_belief(), [9], np.zeros((1, 2)))
+
+
+def test_the_covariance_of_a_landmark_is_that_of_the_factor_and_its_noise() -> None:
+    belief = some_belief()
+    whole = belief.factor @ belief.factor.T
+    for landmark, covariance in enumerate(belief.covariance):
+        own = slice(2 * landmark, 2 * landmark + 2)
+        np.testing.assert_allclose(covariance, whole[own, own] + belief.noise[landmark])

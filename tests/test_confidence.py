@@ -21,6 +21,7 @@ from pliant.trust.calibration import (
     REGRESSED_BOUNDS,
     _Judged,
     _learned,
+    _logistic,
     calibrate,
 )
 from pliant.trust.confidence import AGAINST, Evidence
@@ -356,3 +357,17 @@ class TestLearning:
             learned.probability(told[0].evidence._replace(doubt=doubt), 0.02) for doubt in (0.01, 0.02, 0.04)
         ]
         assert doubting == sorted(doubting, reverse=True)
+
+
+def test_the_odds_have_a_ridge_and_one_fit_of_either_kind_at_the_centre(rng):
+    """What is found is the least of the loss that is promised, among all that is near."""
+    x, happened = rng.normal(size=(30, 2)) + 1, rng.random(30) < 0.8
+
+    def loss(q):
+        logits = np.append(x @ q[:-1], [0.0, 0.0]) + q[-1]
+        sign = np.where(np.append(happened, [True, False]), 1, -1)
+        return np.sum(np.log1p(np.exp(-sign * logits))) + q[:-1] @ q[:-1] / 2
+
+    found = _logistic(x, happened, np.zeros(2, dtype=bool))
+    for step in 0.01 * np.concatenate([np.eye(3), -np.eye(3)]):
+        assert loss(found) < loss(found + step)

@@ -130,7 +130,7 @@ def test_what_a_page_says_to_type_works(page, world, names, command, tmp_path, m
                     said = command(*_quick(words[1:]), code=None)
                     assert said.code in (0, expected), f"{line}\n{said.err}"
         else:
-            exec(compile(text, str(page), "exec"), names)
+            exec(compile(text, str(page), "exec"), names)  # noqa: S102  Our own pages.
     plt.close("all")
 
 

@@ -219,7 +219,7 @@ class TestSliders:
             ("[[curve]]\npoints = 3", "points must be a list"),
             ("[[curve]]\npoints = [1, 2, 3]\nclosed = 1", "closed must be"),
             ("[[curves]]\npoints = [1, 2, 3]", r"expected tables \[\[curve\]\]"),
-            ("[[curve", "not TOML"),
+            ("[[curve", "not a TOML file"),
         ],
     )
     def test_declarations_that_cannot_be(self, tmp_path, text, sentence):

@@ -75,7 +75,7 @@ LAYERS = [
         "settings",
         "starts.filters",
     },
-    {"arrays", "compiled", "files", "terminal", "version"},
+    {"arrays", "compiled", "files", "limits", "terminal", "version"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 

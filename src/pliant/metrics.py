@@ -93,6 +93,11 @@ def normalised_error(points: Floats, truth: Floats, subset: Int32) -> float:
     float
         The error as a share of the size.
 
+    Raises
+    ------
+    ValueError
+        If the subset is empty, or if the truth has no size because all its landmarks lie in one place.
+
     Examples
     --------
     >>> import numpy as np, pliant
@@ -101,8 +106,12 @@ def normalised_error(points: Floats, truth: Floats, subset: Int32) -> float:
     0.1
 
     """
+    size = float(shape_size(truth))
+    if not len(subset) or not size:
+        what = "all landmarks of the truth lie in one place" if len(subset) else "no landmark counts"
+        raise ValueError(f"{what}, so that there is no error as a share of the size.")
     distances = np.linalg.norm(points[subset] - truth[subset], axis=-1)
-    return float(np.mean(distances) / shape_size(truth))
+    return float(np.mean(distances) / size)
 
 
 def capped(errors: Iterable[float]) -> Float64:
@@ -156,6 +165,8 @@ def matched(truths: Sequence[Floats], shapes: Sequence[Floats]) -> list[int | No
     """
     from scipy.optimize import linear_sum_assignment
 
+    if not len(truths):
+        return []
     everything = np.arange(len(truths[0]), dtype=np.int32)
     # Beyond the object's size, far is far: no near pair is given up for the sake of a far one.
     costs = [capped(normalised_error(shape, truth, everything) for shape in shapes) for truth in truths]

@@ -77,6 +77,8 @@ class Hunt:
             groups = groups_of(self.start(self.image) if callable(self.start) else self.start)
             # If one object is wanted, all starts are tries for it.
             return [np.concatenate(groups)] if self.settings.objects == 1 and len(groups) > 1 else groups
+        except MemoryError:
+            raise
         except Exception as error:
             self.reasons.append(said(error))
             return []
@@ -84,6 +86,8 @@ class Hunt:
     def _found(self, way: Way) -> list[Floats]:
         try:
             groups = way.find(self.image)
+        except MemoryError:
+            raise
         except Exception as error:
             self.reasons.append(said(error))
             return []
@@ -127,6 +131,12 @@ class Hunt:
 
 def said(error: Exception) -> str:
     """What went wrong, as a sentence."""
+    if isinstance(error, MemoryError):
+        return (
+            f"there is not enough memory ({str(error).rstrip('.')})."
+            if str(error)
+            else "there is not enough memory."
+        )
     expected = isinstance(error, (ValueError, OSError))
     return str(error) if expected else f"an unexpected {type(error).__name__}: {error}"
 

@@ -21,7 +21,7 @@ import numpy as np
 from pliant.arrays import Concise, Float64, Floats
 from pliant.morphometrics.sliders import Sliders, checked_sliders
 from pliant.morphometrics.sliding import CRITERIA, Slide, slid
-from pliant.shape.procrustes import procrustes_mean
+from pliant.shape.procrustes import in_one_place, procrustes_mean
 
 Scaling = Literal["partial", "full"]
 
@@ -157,6 +157,11 @@ def centroid_size(shapes: Floats) -> Float64:
     ndarray, shape (...)
         The sizes, in the unit of the shapes.
 
+    Raises
+    ------
+    ValueError
+        If the shapes have no landmarks.
+
     Examples
     --------
     >>> import numpy as np, pliant
@@ -165,6 +170,8 @@ def centroid_size(shapes: Floats) -> Float64:
     True
 
     """
+    if not shapes.shape[-2]:
+        raise ValueError("a shape without landmarks has no centroid size.")
     centred = shapes - np.mean(shapes, axis=-2, keepdims=True)
     return np.asarray(np.sqrt(np.sum(centred**2, axis=(-2, -1))))
 
@@ -188,7 +195,7 @@ def _check(shapes: Float64, slide: str, scaling: str, rounds: int) -> None:
         raise ValueError(f"scaling={scaling}: it must be {' or '.join(get_args(Scaling))}.")
     if rounds < 1:
         raise ValueError(f"rounds={rounds}: there must be at least one.")
-    flat = np.flatnonzero(centroid_size(shapes) <= 0)
+    flat = np.flatnonzero(in_one_place(shapes))
     if len(flat):
         raise ValueError(f"specimen {flat[0]} has all its landmarks in one place.")
 

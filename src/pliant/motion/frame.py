@@ -17,6 +17,9 @@ from pliant.motion.triangulation import signed_areas
 MARGIN = 2.0
 """Pixels between the mean shape and the border of its frame."""
 
+MOST_PIXELS = 1 << 28
+"""Pixels of the largest frame. No image that is read has more."""
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Frame(Concise):
@@ -270,6 +273,11 @@ def build_frame(vertices: Floats, triangles: Int32) -> Frame:
     Frame
         The frame.
 
+    Raises
+    ------
+    ValueError
+        If it would have too many pixels.
+
     Examples
     --------
     >>> import numpy as np, pliant
@@ -278,6 +286,7 @@ def build_frame(vertices: Floats, triangles: Int32) -> Frame:
     (28, 2)
 
     """
+    check_pixels(float(np.prod(vertices.max(axis=0) + MARGIN + 1)))
     width, height = np.ceil(vertices.max(axis=0) + MARGIN).astype(int) + 1
     owner = rasterise(vertices, triangles, (int(height), int(width)))
     y, x = np.nonzero(owner >= 0)
@@ -289,6 +298,14 @@ def build_frame(vertices: Floats, triangles: Int32) -> Frame:
         pixels=readonly(np.stack([x, y], axis=-1)[order].astype(np.int32)),
         first_pixel=readonly(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)),
     )
+
+
+def check_pixels(count: float) -> None:
+    """Raise a sentence if so many pixels would fill the memory."""
+    if count > MOST_PIXELS:
+        raise ValueError(
+            f"the mean shape would have {count:.3g} pixels, and {MOST_PIXELS} is the most: make it smaller."
+        )
 
 
 def rasterise(vertices: Floats, triangles: Int32, shape: tuple[int, int]) -> Int32:

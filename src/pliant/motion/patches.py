@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from pliant.arrays import Float64, Floats, Int32, Lean, readonly
-from pliant.motion.frame import Frame
+from pliant.motion.frame import Frame, check_pixels
 from pliant.namespace import beside, in_double
 from pliant.shape.procrustes import shape_size
 
@@ -253,6 +253,11 @@ def build_patches(vertices: Floats, triangles: Int32) -> PatchFrame:
     PatchFrame
         A patch for each vertex.
 
+    Raises
+    ------
+    ValueError
+        If the patches would have too many pixels.
+
     Examples
     --------
     >>> import numpy as np, pliant
@@ -262,6 +267,7 @@ def build_patches(vertices: Floats, triangles: Int32) -> PatchFrame:
 
     """
     reach = patch_reach(vertices)
+    check_pixels(float(len(vertices)) * (2 * reach + 1) ** 2)
     y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1]
     square = np.stack([x.ravel(), y.ravel()], axis=-1)
     middles = np.rint(vertices).astype(np.int32)

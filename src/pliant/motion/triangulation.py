@@ -28,7 +28,7 @@ def delaunay(points: Floats) -> Int32:
     Raises
     ------
     ValueError
-        If the points lie on one line, or some coincide.
+        If there are fewer than three points, if they lie on one line, or if some coincide.
 
     Examples
     --------
@@ -39,6 +39,8 @@ def delaunay(points: Floats) -> Int32:
     """
     from scipy.spatial import Delaunay, QhullError
 
+    if len(points) < 3:
+        raise ValueError(f"triangles need at least three landmarks, but there are {len(points)}.")
     try:
         triangles = Delaunay(np.asarray(points, dtype=np.float64)).simplices
     except QhullError:

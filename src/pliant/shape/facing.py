@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Float64, Floats, evenly_spread
-from pliant.shape.procrustes import align, procrustes_mean, shape_size
+from pliant.shape.procrustes import align, in_one_place, procrustes_mean, shape_size
 from pliant.shape.symmetry import ENOUGH, find_mirror
 
 Bools = NDArray[np.bool_]
@@ -29,7 +29,8 @@ _MIRROR = np.array([-1.0, 1.0])
 def find_mirrored(shapes: Floats) -> Bools:
     """Which of the shapes `(k, v, 2)` are mirror images of what most of them are.
 
-    None, if they are all alike, if the object is symmetric, or if it and its mirror image are hardly different.
+    None, if they are all alike, if the object is symmetric, or if it and its mirror image are hardly different; and
+    none if one of them is a single point, which faces nowhere.
     Landmarks that are missing anywhere do not count.
     """
     none = np.zeros(len(shapes), dtype=np.bool_)
@@ -37,6 +38,8 @@ def find_mirrored(shapes: Floats) -> Bools:
     if len(shapes) < 2 or np.sum(known) < 4:
         return none
     shapes = np.asarray(shapes, dtype=np.float64)[:, known]
+    if np.any(in_one_place(shapes)):
+        return none
     some = shapes[evenly_spread(len(shapes), ENOUGH)]
     mirrored = _nearer_in_a_mirror(some, some[0])
     for _ in range(20):

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Float64, Floats
 from pliant.crew import Jobs, crew_of
-from pliant.shape.procrustes import Similarity, align, shape_size
+from pliant.shape.procrustes import Similarity, align, in_one_place, shape_size
 from pliant.threads import one_blas_thread
 
 _AT_ONCE = 16_384
@@ -55,6 +55,11 @@ def complete(incomplete: Floats, jobs: Jobs = 1) -> Float64:
     few = np.flatnonzero(np.sum(known, axis=1) < 3)
     if len(few):
         raise ValueError(f"shape {few[0]} has fewer than three known landmarks, so it cannot be filled in.")
+    for number, (shape, mask) in enumerate(zip(shapes, known, strict=True)):
+        if in_one_place(shape[mask]):
+            raise ValueError(
+                f"shape {number} has all its known landmarks in one place, so it cannot be filled in."
+            )
     count = -(-len(shapes) // _AT_ONCE)
     parts = [shapes[number::count] for number in range(count)]
     if count == 1 or not all(np.all(np.any(known[number::count], axis=0)) for number in range(count)):

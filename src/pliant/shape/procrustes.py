@@ -88,6 +88,11 @@ class Similarity(Concise):
         Similarity
             As many transforms as there are here.
 
+        Raises
+        ------
+        ValueError
+            If the scale is 0: what has become one point cannot be told apart any more.
+
         Examples
         --------
         >>> import numpy as np, pliant
@@ -97,6 +102,10 @@ class Similarity(Concise):
         True
 
         """
+        if np.any(self.factor == 0):
+            raise ValueError(
+                "a similarity whose scale is 0 cannot be undone: it makes one point of everything."
+            )
         return Similarity(1 / self.factor, -self.offset / self.factor)
 
 
@@ -113,7 +122,13 @@ def align(source: Floats, target: Floats) -> Similarity:
     Returns
     -------
     Similarity
-        One transform for each pair of shapes, `(...)`. It never reflects.
+        One transform for each pair of shapes, `(...)`. It never reflects. A source whose landmarks all lie in one
+        place is only shifted, because no scale and no angle brings it nearer.
+
+    Raises
+    ------
+    ValueError
+        If the shapes have no landmarks.
 
     Examples
     --------
@@ -124,13 +139,15 @@ def align(source: Floats, target: Floats) -> Similarity:
     (3.0, (4, 2))
 
     """
+    _check_landmarks(source)
     source_points, target_points = _complex(source), _complex(target)
     source_centre = source_points.mean(axis=-1, keepdims=True)
     target_centre = target_points.mean(axis=-1, keepdims=True)
     centred = source_points - source_centre
-    factor = np.sum(np.conj(centred) * (target_points - target_centre), axis=-1) / np.sum(
-        np.abs(centred) ** 2, axis=-1
-    )
+    together = np.sum(np.conj(centred) * (target_points - target_centre), axis=-1)
+    # Not by the sum of squares, which rounding of the centre keeps from being zero.
+    point = in_one_place(source)
+    factor = np.where(point, 1.0, together / np.where(point, 1.0, np.sum(np.abs(centred) ** 2, axis=-1)))
     return Similarity(factor, target_centre[..., 0] - factor * source_centre[..., 0])
 
 
@@ -154,6 +171,11 @@ def generalised_procrustes(shapes: Floats, tolerance: float = 1e-10) -> tuple[Fl
     aligned : ndarray, shape (k, v, 2)
         The shapes, aligned to the mean.
 
+    Raises
+    ------
+    ValueError
+        If there are no shapes, or one of them has all its landmarks in one place.
+
     Examples
     --------
     >>> import numpy as np, pliant
@@ -174,6 +196,12 @@ def procrustes_mean(shapes: Floats, tolerance: float = 1e-10, jobs: Jobs = 1) ->
     Sums are made over parts of the shapes, in each round anew.
     """
     shapes = np.asarray(shapes, dtype=np.float64)
+    if not len(shapes):
+        raise ValueError("there are no shapes, so they have no mean.")
+    _check_landmarks(shapes)
+    points = np.flatnonzero(in_one_place(shapes))
+    if len(points):
+        raise ValueError(f"shape {points[0]} has all its landmarks in one place, so it cannot be aligned.")
     parts = parts_of_shapes(shapes)
     crew = crew_of(jobs if len(parts) > 1 else 1)
     mean = _normalised(shapes[0])
@@ -225,6 +253,11 @@ def shape_size(points: Floats) -> Float64:
     ndarray, shape (...)
         The sizes, in pixels.
 
+    Raises
+    ------
+    ValueError
+        If the shapes have no landmarks.
+
     Examples
     --------
     >>> import numpy as np, pliant
@@ -232,7 +265,19 @@ def shape_size(points: Floats) -> Float64:
     3.0
 
     """
+    _check_landmarks(points)
     return np.asarray(np.mean(np.ptp(points, axis=-2), axis=-1), dtype=np.float64)
+
+
+def in_one_place(points: Floats) -> NDArray[np.bool_]:
+    """Which shapes `(..., v, 2)` have all their landmarks in the same place."""
+    # Axis by axis: NumPy is slow where the last axis is as short as that of points.
+    return np.asarray((np.ptp(points[..., 0], axis=-1) == 0) & (np.ptp(points[..., 1], axis=-1) == 0))
+
+
+def _check_landmarks(points: Floats) -> None:
+    if not points.shape[-2]:
+        raise ValueError("a shape without landmarks has no place and no size.")
 
 
 def _normalised(points: Float64) -> Float64:

@@ -122,6 +122,10 @@ def procrustes_variance(shapes: Floats) -> ShapeVariance:
     repeats, objects, landmarks = shapes.shape[:3]
     if repeats < 2 or objects < 2:
         raise ValueError("an analysis of variance needs at least two objects, each annotated at least twice.")
+    if landmarks < 3:
+        raise ValueError(
+            f"an analysis of variance of shapes needs at least three landmarks, but there are {landmarks}."
+        )
     flat = np.asarray(shapes, dtype=np.float64).reshape(-1, landmarks, 2)
     _, aligned = generalised_procrustes(facing_alike(flat, find_mirrored(flat)))
     # The mean has a root mean square of 1; centroid size is the root of the sum.
