@@ -338,6 +338,7 @@ class _Worker:
         self._wishes: Any = context.Queue()
         self._answers, theirs = context.Pipe(duplex=False)
         self._hear, self._crashed = hear, crashed
+        self._ended = threading.Event()
         self.process = context.Process(
             target=work, args=(self._wishes, theirs, number, cores()), name="pliant-apprentice", daemon=True
         )
@@ -351,10 +352,9 @@ class _Worker:
 
     def stop(self) -> None:
         self.send(None)
-        self.process.join(0.5)
-        if self.process.is_alive():
+        if not self._ended.wait(0.5):
             self.process.terminate()
-            self.process.join(5)
+            self._ended.wait(5)
         self._wishes.close()
         self._wishes.cancel_join_thread()
 
@@ -363,5 +363,7 @@ class _Worker:
             while True:
                 self._hear(self._answers.recv())
         except (EOFError, OSError):
+            # No other thread joins it: of two that wait for a process, the system tells only one that it has ended.
             self.process.join(5)
+            self._ended.set()
             self._crashed(self)
