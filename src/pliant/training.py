@@ -16,6 +16,7 @@ from pliant.model import Model
 from pliant.progress import Progress
 from pliant.settings import Training
 from pliant.settings.presets import searches
+from pliant.threads import one_blas_thread
 from pliant.trust.calibration import FEWEST, Trial, calibrate, judged_by
 from pliant.tuning import search
 from pliant.tuning.experts import Kind, Taught, kinds_to_try, teach
@@ -43,6 +44,7 @@ class NotCalibrated(UserWarning):
     """
 
 
+@one_blas_thread()  # With several, sums have another order, and the model other last digits.
 def train(
     dataset: Dataset | Source | Iterable[Sample],
     settings: Training | None = None,

@@ -35,6 +35,7 @@ from pliant.shape.symmetry import find_mirror, mirror_of_pairs
 from pliant.starts.detectors import detector_name
 from pliant.starts.filter_learning import learn_filter
 from pliant.starts.learning import learn_placements
+from pliant.threads import one_blas_thread
 from pliant.version import __version__
 
 _TEXTURE_VARIANCE = 0.95
@@ -46,6 +47,7 @@ _CASCADED = 2000
 """Most images that cascaded regression is learned from, evenly spread over all: it has them in memory."""
 
 
+@one_blas_thread()
 def build_model(
     dataset: Dataset,
     settings: Training,
