@@ -10,9 +10,12 @@ import pytest
 from pyarrow import parquet
 
 import pliant
+from pliant.bulk import parts
 from pliant.data import manifest
 from pliant.data.formats import read_annotations_with, read_boxes
 from pliant.data.formats.parquet import names_in
+from pliant.distributed import connecting
+from pliant.experiments import plans
 from pliant.limits import brief_refusals, parsed_json, parsed_toml
 from pliant.morphometrics import read_sliders
 from pliant.studio.storage.history import History
@@ -257,3 +260,31 @@ def test_a_dicom_image_has_no_more_pixels_than_others(tmp_path):
 
 def test_numbers_of_settings_are_still_numbers():
     assert pliant.Fitting(sampling=np.float32(0.5)).sampling == 0.5
+
+
+class TestPlans:
+    """Of runs in parts, experiments and clusters: others may have written to their folder."""
+
+    NESTED = "[" * DEEP
+
+    def test_a_plan_of_parts(self, tmp_path):
+        (tmp_path / "plan.json").write_text(self.NESTED)
+        with pytest.raises(ValueError, match=r"plan\.json: this plan is damaged"):
+            parts.read_plan(tmp_path)
+        (tmp_path / parts.marker_name(3)).write_text(self.NESTED)
+        assert parts.read_marker(tmp_path, parts.marker_name(3)) is None
+
+    @pytest.mark.parametrize(
+        "text", [NESTED, "{}", "[]", '{"trials": 3}', '{"trials": [{"fitting": 1}]}', "\0"]
+    )
+    def test_a_plan_of_an_experiment(self, tmp_path, text):
+        path = tmp_path / "alpha.json"
+        path.write_text(text)
+        assert not plans.is_experiment(tmp_path)
+        with pytest.raises(ValueError, match=r"alpha\.json: this plan of an experiment is damaged"):
+            plans.read_plan(path)
+
+    def test_a_scheduler_file(self, tmp_path):
+        (tmp_path / "scheduler.json").write_text(self.NESTED)
+        with pytest.raises(ValueError, match=r"scheduler\.json: this is not a Dask scheduler file"):
+            connecting._address_in(tmp_path / "scheduler.json", 0)

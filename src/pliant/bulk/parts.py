@@ -29,6 +29,7 @@ from pliant.data.addresses import (
     sizes_in,
     written,
 )
+from pliant.limits import parsed_json
 from pliant.table import Row, write_table
 
 FOLDER = "fits.parts"
@@ -127,7 +128,7 @@ def read_plan(folder: Source) -> Plan | None:
     if _PLAN not in sizes_in(folder):
         return None
     try:
-        plain = json.loads(_content(join(folder, _PLAN)))
+        plain = parsed_json(_content(join(folder, _PLAN)))
         return Plan(**{**plain, "names": tuple(plain["names"])})
     except (ValueError, TypeError, KeyError):
         raise ValueError(
@@ -166,7 +167,7 @@ def markers_in(folder: Source, plan: Plan) -> dict[int, Marker]:
 def read_marker(folder: Source, name: str) -> Marker | None:
     """A marker; None if it is not there, or damaged: then the part is not done."""
     try:
-        marker = Marker(**json.loads(_content(join(folder, name))))
+        marker = Marker(**parsed_json(_content(join(folder, name))))
         own = marker_name(marker.part) == name and bool(_FILE.fullmatch(marker.file))
     except (ValueError, TypeError, OSError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pliant.crew import Crew
 from pliant.distributed.faults import ClusterLost, no_dask, other_versions, unreachable
+from pliant.limits import parsed_json
 
 if TYPE_CHECKING:
     from pliant.distributed.link import Link
@@ -136,7 +136,7 @@ def _address_in(file: Path, patience: float) -> str:
             )
         time.sleep(0.1)
     try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+        return str(parsed_json(file.read_text(encoding="utf-8"))["address"])
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"{file}: this is not a Dask scheduler file.") from None
 

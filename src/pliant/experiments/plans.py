@@ -18,6 +18,7 @@ from pliant.experiments.settings import Settings
 from pliant.experiments.trial import Trial, trial_from
 from pliant.experiments.units import Named, Unit, units_of
 from pliant.files import replaced
+from pliant.limits import parsed_json
 from pliant.shards import Shard
 from pliant.version import __version__
 
@@ -56,7 +57,7 @@ def is_experiment(folder: Source) -> bool:
 
 def _is_plan(path: Path) -> bool:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parsed_json(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(content, dict) and {"settings", "trials"} <= content.keys()
@@ -81,16 +82,23 @@ def write_plan(folder: Path, plan: Plan) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if any("fitting" not in item for item in content["trials"]):
+    named: list[tuple[Trial, str]] = []
+    try:
+        content: dict[str, Any] = parsed_json(path.read_text(encoding="utf-8"))
+        older = any("fitting" not in item for item in content["trials"])
+        for item in content["trials"] if not older else ():
+            trial = trial_from({key: value for key, value in item.items() if key != "rows"})
+            named.append((trial, item["rows"]))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise ValueError(
+            f"{path}: this plan of an experiment is damaged, or from another version of pliant: run it again, "
+            "into a new folder."
+        ) from None
+    if older:
         raise ValueError(
             f"{path}: this experiment was run by an older version with a different row format: run it again, "
             "into a new folder."
         )
-    named: list[tuple[Trial, str]] = []
-    for item in content["trials"]:
-        trial = trial_from({key: value for key, value in item.items() if key != "rows"})
-        named.append((trial, item["rows"]))
     return Plan({"experiment": path.stem, **content}, named)
 
 

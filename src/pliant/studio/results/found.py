@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import stat
 import time
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 from pliant.bulk.journal import JOURNAL
 from pliant.data.names import readable
+from pliant.limits import parsed_json
 from pliant.table import TABLE, VERSION
 from pliant.table.reading import ROWS, TRACK
 from pliant.table.writing import KIND, NUMBER
@@ -252,8 +252,8 @@ def _table_kind(path: Path) -> tuple[Kind, int | None, bool, str]:
 def read_plan(path: Path) -> dict[str, Any] | None:
     """What an experiment consists of; None if the file is something else."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
+        content = parsed_json(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return None
     if (
         not isinstance(content, dict)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 from pliant.bulk.journal import JOURNAL, ROWS, whole_lines
 from pliant.data.formats.parquet import names_in
 from pliant.data.names import readable, to_text
+from pliant.limits import parsed_json
 from pliant.records import ENDINGS
 from pliant.studio.results.found import Finder, Found, Search, read_plan
 from pliant.studio.results.sheet import Rows, Sheet, wrong_column
@@ -144,8 +144,8 @@ def _table(found: Found) -> Opened:
 
 def _head(about: Mapping[bytes, bytes]) -> Mapping[str, Any]:
     try:
-        head = json.loads(about[HEAD])
-    except (KeyError, ValueError, RecursionError):
+        head = parsed_json(about[HEAD])
+    except (KeyError, ValueError):
         return {}
     return head if isinstance(head, dict) else {}
 
@@ -262,8 +262,8 @@ def _as_table(rows: Sequence[Mapping[str, Any]], kind: Kind) -> Any:
 
 def _from_json(path: Path) -> list[dict[str, Any]]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError):
+        content = parsed_json(path.read_text(encoding="utf-8"))
+    except ValueError:
         raise Refused(f"{readable(path.name)}: this file is incomplete, or is not JSON.") from None
     rows = []
     for row in content if isinstance(content, list) else ():

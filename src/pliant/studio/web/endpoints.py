@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from pliant.data.names import readable
+from pliant.limits import parsed_json
 from pliant.studio.web.wire import from_json, from_text, schema, to_json
 from pliant.version import __version__
 
@@ -172,8 +172,8 @@ async def received(request: Request, most: int) -> bytes:
 
 def _parsed(content: bytes) -> Any:
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return parsed_json(content)
+    except ValueError:
         raise ValueError("the request is not JSON.") from None
 
 
