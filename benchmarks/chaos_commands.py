@@ -23,6 +23,8 @@ from pliant.table import rows_of
 
 IMAGES, SIZE = 48, 64
 QUICK = ("--iterations", "30,30", "--stopping-tolerance", "0", "--start", "centre")
+PARTS = "fits.parts"
+"""Where parts of a run on a cluster wait until all of them can be joined."""
 
 Content = dict[str, str]
 """What is in a folder: every file by its name, as text that is the same if, and only if, what matters in it is."""
@@ -137,7 +139,9 @@ def content(output: Path) -> Content:
     for path in sorted(output.rglob("*")):
         parts = path.relative_to(output).parts
         # Hidden, and what says by its name that it is not finished.
-        if path.is_file() and not any(part.startswith(".") or ".unfinished" in part for part in parts):
+        if path.is_file() and not any(
+            part.startswith(".") or ".unfinished" in part or part == PARTS for part in parts
+        ):
             try:
                 found["/".join(parts)] = read(path)
             except Exception as error:
@@ -190,16 +194,15 @@ def without(row: Any, *names: str) -> dict[str, Any]:
 
 
 def check_whole(work: Work, output: Path) -> None:
-    """Every file there is the old or the new version; parts of a run on a cluster are whole, and wait to be joined."""
+    """Every file there is the old or the new version."""
     for name, found in content(output).items():
-        if name.startswith("fits.parts/"):
-            continue
         known = [one[name] for one in (work.old, work.new) if name in one]
         assert found in known, f"{name} is neither the old nor the new version"
 
 
 def check_new(work: Work, output: Path, kept: bool = False) -> None:
     """The folder has what an undisturbed run leaves; `kept` if rows of another experiment may stay beside it."""
+    assert not (output / PARTS).exists(), "parts have stayed"
     found = content(output)
     if kept and work.name == "experiment":
         found = {name: value for name, value in found.items() if name in work.new}

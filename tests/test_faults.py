@@ -175,6 +175,17 @@ def test_a_full_disk_is_a_sentence_without_numbers(command, monkeypatch):
     assert said == "error: out/fits.parquet: No space left on device. Make room on the disk, and try again.\n"
 
 
+def test_a_landmark_file_without_room_is_named(model, images, tmp_path, command, monkeypatch):
+    def refuse(*some):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pliant.data.formats.write_annotations", refuse)
+    model.save(tmp_path / "faces.pliant")
+    words = ("--start", "centre", "--iterations", "2,2", "--landmarks", "pts", "-o", tmp_path / "out")
+    said = command("fit", tmp_path / "faces.pliant", images, *words, code=1).err
+    assert "face-0000.pts: No space left on device. Make room on the disk" in said
+
+
 def test_an_image_that_must_not_be_read_is_not_called_damaged(images, monkeypatch):
     def refuse(*some, **more):
         raise PermissionError(13, "Permission denied")

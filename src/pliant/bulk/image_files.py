@@ -10,6 +10,7 @@ import numpy as np
 from pliant.arrays import Image
 from pliant.bulk.files import PICTURE_SIZE, Drawing, landmark_file, path_of, picture_file
 from pliant.data.annotation import Annotation, Size
+from pliant.files import named_in_errors
 from pliant.fitting.fitter import Fitter
 from pliant.fitting.result import FitResult
 from pliant.fitting.status import Status
@@ -51,7 +52,8 @@ def writer_to(
                 size=size_of(image),
                 hidden=fit.hidden,
             )
-            write_annotations(file, [annotation], landmarks)
+            with named_in_errors(file):
+                write_annotations(file, [annotation], landmarks)
         if draw is not None:
             from pliant.plots import write_overlay
             from pliant.plots.captions import caption_of, colour_of
