@@ -195,3 +195,10 @@ def test_an_image_that_must_not_be_read_is_not_called_damaged(images, monkeypatc
         pliant.data.ImageError, match=r"face-0000.jpg: this image cannot be read \(Permission"
     ):
         read_image(images / "face-0000.jpg")
+
+
+def test_a_video_that_must_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    (tmp_path / "film.mp4").write_bytes(b"")
+    monkeypatch.setattr("pliant.data.video.os.access", lambda path, mode: False)
+    with pytest.raises(ValueError, match=r"film.mp4: this video cannot be read \(Permission denied\)\.$"):
+        read_video(tmp_path / "film.mp4")

@@ -140,6 +140,8 @@ def open_video(path: str) -> Any:
     capture = cv2.VideoCapture(path, cv2.CAP_FFMPEG)
     set_level(level)
     if not capture.isOpened():
+        if os.path.exists(path) and not os.access(path, os.R_OK):
+            raise ValueError(f"{path}: this video cannot be read (Permission denied).")
         raise ValueError(f"{path}: OpenCV cannot read this video, or it is damaged.")
     return capture
 
