@@ -104,7 +104,7 @@ standards: $(READY)  ## check pliant against JOSS, pyOpenSci and the Scientific 
 bench: $(READY)  ## run the benchmarks into docs/results/benchmarks.md (real data from ../shared/data if it is there)
 	$(BIN)/python benchmarks/report.py
 
-chaos: $(READY)  ## provoke faults against every command (as root, with setpriv and libfaketime, all of them): an hour
+chaos: $(READY)  ## provoke faults against every command (as root, with setpriv and libfaketime, all of them): a quarter of an hour
 	$(BIN)/python benchmarks/chaos.py
 	$(BIN)/python benchmarks/cluster_faults.py
 

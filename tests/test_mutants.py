@@ -125,3 +125,12 @@ def test_every_reason_is_that_of_a_mutant():
 
     known = {(path, m.name) for path in sources() for m in mutations((ROOT / path).read_text())}
     assert not set(equivalents()) - known
+
+
+def test_the_tests_that_should_notice_are_there():
+    from mutants import LOOP_TESTS, TESTS, test_files
+
+    missing = [
+        name for name in test_files({*TESTS, *LOOP_TESTS}) if not (ROOT / name.split("::")[0]).is_file()
+    ]
+    assert not missing

@@ -70,7 +70,7 @@ TESTS = (
         "datasets",
     ),
     *("experiments_report::TestStatistics", "experts", "filters", "fitter", "fitting", "formats"),
-    *("formats_annotation_tools", "formats_binary", "formats_tables", "fuzz/test_fuzz_formats", "kernels"),
+    *("formats_annotation_tools", "formats_binary", "formats_tables", "fuzz/test_fuzz", "kernels"),
     *("landmark_term", "loop", "metrics", "missing", "missing_images", "morphometrics", "motion", "numbers"),
     *("patches", "pca", "rewriting", "robust", "scales", "shape", "symmetry", "trust_in_experts"),
     "tuning_experts::TestScatter",
