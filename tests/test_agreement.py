@@ -87,6 +87,36 @@ def test_mistakes_in_few_images_are_told_from_opinions():
     assert "1 image has half of all disagreement" in table.sentence
 
 
+@pytest.mark.parametrize(("objects", "told"), [(9, False), (10, True), (11, True)])
+def test_one_image_in_ten_is_few(objects, told):
+    shapes = shapes_with(np.random.default_rng(6), objects, 3.0, 0.3)
+    shapes[1, 2] = shapes[1, 2, ::-1]
+    table = procrustes_variance(shapes)
+    assert table.half == 1
+    assert (table.without is not None) == told
+
+
+def test_a_chance_is_never_below_one_in_a_thousand():
+    """No random signs do what a bias in all images does: with these themselves, 999 trials are a thousand."""
+    shapes = shapes_with(np.random.default_rng(4), 40, 3.0, 0.1)
+    shapes[1, :, 3] += (20.0, 0)
+    assert procrustes_variance(shapes).annotators.chance == 1 / 1000
+    shapes[1] = shapes[0]
+    assert procrustes_variance(shapes).annotators.chance == 1
+
+
+@pytest.mark.parametrize("annotators", [2, 3])
+def test_annotators_without_a_bias_are_seldom_said_to_have_one(annotators):
+    """Whole shapes change hands: an annotation's landmarks are wrong together, here by a common shift of some."""
+    rng, chances = np.random.default_rng(8), []
+    for _ in range(60):
+        shapes = np.repeat(shapes_with(rng, 8, 3.0, 0.0)[:1], annotators, axis=0)
+        shapes[:, :, 2:5] += rng.normal(0, 1, (annotators, 8, 1, 2))
+        chances.append(procrustes_variance(shapes).annotators.chance)
+    assert np.mean(np.array(chances) <= 0.05) < 0.11
+    assert np.mean(np.array(chances) <= 0.5) > 0.3
+
+
 def test_distances_in_pixels_and_missing_landmarks():
     first = np.tile(MEAN, (6, 1, 1))
     second = first.copy()

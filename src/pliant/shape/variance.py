@@ -23,9 +23,6 @@ _TRIALS = 999
 _CONCENTRATED = 0.1
 """If half of the disagreement is in this share of the images or less, that is said."""
 
-_FEWEST = 3
-"""Objects that must be left without them."""
-
 
 @dataclass(frozen=True)
 class Variation:
@@ -148,7 +145,7 @@ def procrustes_variance(shapes: Floats) -> ShapeVariance:
     apart = np.sum((data - data.mean(axis=0)) ** 2, axis=(0, 2))
     worst = np.argsort(-apart)
     half = int(np.searchsorted(np.cumsum(apart[worst]), 0.5 * np.sum(apart))) + 1
-    few = half <= _CONCENTRATED * objects and objects - half >= _FEWEST
+    few = half <= _CONCENTRATED * objects
     return ShapeVariance(
         _row("objects", between, freedom[0], mean_squares[2], freedom[2]),
         _row("annotators", side, freedom[1], mean_squares[2], freedom[2], _bias_chance(data)),
@@ -197,7 +194,8 @@ def _bias_chance(data: Float64) -> float:
             mean = rng.choice((-1.0, 1.0), data.shape[1]) @ off[0] / data.shape[1]
             squares = 2 * float(np.sum(mean**2))
         else:
-            squares = float(np.sum(rng.permuted(off, axis=0).mean(axis=1) ** 2))
+            anybody = rng.permuted(np.tile(np.arange(len(data))[:, None], data.shape[1]), axis=0)
+            squares = float(np.sum(np.take_along_axis(off, anybody[..., None], axis=0).mean(axis=1) ** 2))
         as_large += squares >= own * (1 - 1e-12)
     return as_large / (_TRIALS + 1)
 
