@@ -503,6 +503,20 @@ class TestSafety:
         matrix = np.diag([4.0, 0.0])[None]
         assert_allclose(least_norm(matrix, np.array([[8.0, 3.0]])), [[2, 0]])
 
+    def test_only_what_is_known_to_be_positive_is_factored(self, monkeypatch):
+        """On devices, where that is faster: Newton's matrices may have either sign."""
+        monkeypatch.setattr("pliant.fitting.solve.is_tensor", lambda array: True)
+        monkeypatch.setattr("pliant.fitting.solve.positive_solution", lambda *known: "factored")
+        matrix, right = np.diag([2.0, -4.0])[None], np.array([[2.0, 4.0]])
+        assert_allclose(least_norm(matrix, right), [[1, -1]])
+        assert least_norm(matrix, right, positive=True) == "factored"
+
+    @pytest.mark.parametrize("composition", COMPOSITIONS, ids=str)
+    @pytest.mark.parametrize("cost", [SSD(), ProjectOut(0.0)], ids=str)
+    def test_curvature_may_have_either_sign(self, cost, composition):
+        assert model_of(World(), cost, composition, "none")[0].positive
+        assert not model_of(World(), cost, composition)[0].positive
+
     def test_bidirectional_is_solved_when_both_sides_are_the_same(self):
         world = World(4)
         system, weights = world.system(ProjectOut(), np.zeros(5))

@@ -135,3 +135,45 @@ def test_the_covariance_of_a_landmark_is_that_of_the_factor_and_its_noise() -> N
     for landmark, covariance in enumerate(belief.covariance):
         own = slice(2 * landmark, 2 * landmark + 2)
         np.testing.assert_allclose(covariance, whole[own, own] + belief.noise[landmark])
+
+
+def test_the_likelier_belief_is_the_one_of_the_higher_density() -> None:
+    fixed, rng = [5, 1, 4], np.random.default_rng(3)
+    rows = np.array([[2 * k, 2 * k + 1] for k in fixed]).ravel()
+    chosen = set()
+    for seed in range(20):
+        beliefs = [some_belief(seed), some_belief(seed + 100)]
+        beliefs[1] = Belief(beliefs[0].points, beliefs[1].factor, beliefs[1].noise)
+        places = beliefs[0].points[fixed] + 2 * rng.normal(size=(3, 2))
+        apart = (places - beliefs[0].points[fixed]).ravel()
+        squares = [dense(belief)[np.ix_(rows, rows)] for belief in beliefs]
+        densities = [-apart @ np.linalg.solve(s, apart) - np.linalg.slogdet(s)[1] for s in squares]
+        best = int(np.argmax(densities))
+        assert likelier(beliefs, fixed, places) is beliefs[best]
+        chosen.add(best)
+    assert chosen == {0, 1}
+
+
+def test_points_that_are_hardly_off_are_followed_as_they_are_given() -> None:
+    """Nothing is to be forgiven, and nothing was turned."""
+    belief, fixed = some_belief(), [0, 3, 8]
+    places = belief.points[fixed] + 0.05 * np.random.default_rng(0).normal(size=(3, 2))
+    one, other = followed(belief, fixed, places), given(belief, fixed, places)
+    np.testing.assert_allclose(one.points, other.points, atol=1e-6)
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-6)
+
+
+@pytest.mark.parametrize("growth", [0.7, 1.4])
+def test_what_is_turned_and_enlarged_is_as_sure_as_before(growth: float) -> None:
+    """Noise is that of the image: an object that is larger than it was expected is not seen less sharply."""
+    shapes = some_shapes()
+    model = train_shape_model(shapes, 1.0)
+    noise = np.tile(1e-4 * np.eye(2), (12, 1, 1))
+    belief = prior_belief(model, noise, align(model.mean, shapes[0]), 0.3, 0.5, 0.5)
+    centre = complex(*belief.points.mean(axis=0))
+    factor = np.asarray(growth * np.exp(0.5j))
+    wanted = Similarity(factor, np.asarray(centre - factor * centre)).apply(belief.points)
+    found = followed(belief, [0, 3, 6, 9], wanted[[0, 3, 6, 9]])
+    assert np.max(np.linalg.norm(found.points - wanted, axis=1)) < 0.05 * float(shape_size(wanted))
+    others = [1, 2, 4, 5, 7, 8, 10, 11]
+    np.testing.assert_allclose(found.noise[others], belief.noise[others], atol=1e-9 * belief.noise.max())

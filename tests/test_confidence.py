@@ -1,6 +1,7 @@
 """Confidence: evidence is the same whoever found the fit, and bad fits are told from good ones."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,14 +10,17 @@ from numpy.testing import assert_allclose
 import pliant
 from pliant.appearance.interpolation import bilinear
 from pliant.data.dataset import dataset_from_arrays
+from pliant.experts.sightings import Sightings
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.looking import look
 from pliant.fitting.states import State
 from pliant.fitting.status import Status
 from pliant.kernels.system import Needs
 from pliant.metrics import normalised_error
+from pliant.shape import shape_size
 from pliant.starts.noise import perturbed
 from pliant.synthetic import faces
+from pliant.trust import calibration
 from pliant.trust.calibration import (
     REGRESSED_BOUNDS,
     _Judged,
@@ -26,7 +30,7 @@ from pliant.trust.calibration import (
 )
 from pliant.trust.confidence import AGAINST, Evidence
 from pliant.trust.evidence import gather
-from pliant.trust.mismatch import mismatches, unexplained_energy
+from pliant.trust.mismatch import mismatches, relative_costs, unexplained_energy
 from pliant.trust.scatter import likeliest_scatter
 
 
@@ -63,6 +67,18 @@ class TestMismatch:
         likeliest = mean + A.T @ np.linalg.solve(precision, A @ (seen - mean) / subspace.noise)
         expected = np.sum((seen - likeliest) ** 2) / np.sum(likeliest**2)
         assert_allclose(found, expected, rtol=1e-4)
+
+    def test_relative_costs_are_over_the_mean_square_of_what_is_covered(self, model, rng, monkeypatch):
+        level = model.levels[-1]
+        image, shape = rng.normal(size=(90, 90, 2)).astype(np.float32), level.shape.mean + 45
+        flat, lost = np.full((90, 90, 2), 3, dtype=np.float32), np.full_like(shape, np.nan)
+        found = relative_costs(level, [flat, flat], np.array([shape, lost]), [18.0, 18.0])
+        assert found[0] == pytest.approx(2)
+        assert np.isnan(found[1])
+        # If every pixel is looked at, it is exact.
+        monkeypatch.setattr("pliant.trust.mismatch._EVERY", 1)
+        square = np.mean(np.square(bilinear(image, level.motion.positions(shape))))
+        assert relative_costs(level, [image], shape[None], [1.0]) == pytest.approx(1 / square)
 
     def test_a_wall_has_a_mismatch_of_one(self, model, dataset):
         """Nothing is left unexplained there but the model's own idea of the object."""
@@ -124,6 +140,21 @@ class TestEvidence:
         prior = np.diag([0, 0, 0, 0, *(1 / level.shape.eigenvalues)])
         S = level.shape.basis
         assert_allclose(spread[0, 7], (S @ np.linalg.inv(JMJ + prior) @ S.T)[14:16, 14:16], rtol=1e-6)
+
+    def test_a_model_that_keeps_all_variance_does_not_divide_by_nothing(self, model, dataset):
+        """What it keeps none of counts as a millionth of the whole."""
+        level, subspace, problem = make_fitter(model, jobs=1).prepared[-1]
+        kept = float(level.appearance.eigenvalues.sum())
+        image, truth = dataset[0].image(), dataset[0].points()
+        (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
+        p = level.shape.project(view.to_view(truth))[None]
+
+        def outside(total):
+            of_total = replace(level, appearance=replace(level.appearance, total_variance=total))
+            (evidence,), _ = gather(problem.kernel, of_total, subspace, [view.pixels], p)
+            return evidence.outside
+
+        assert outside(kept) == pytest.approx(outside(2 * kept) / 1e-6)
 
     @pytest.mark.parametrize("algorithm", ["po-inv-gn", "po-asy-gn", "ssd-for-w"])
     def test_it_does_not_depend_on_the_algorithm(self, model, dataset, algorithm):
@@ -279,6 +310,56 @@ class TestCalibration:
         )
         module._trained_like(own, dataset, dataset, 1)
         assert len(given[1]) == len(fewer)
+
+    def test_what_is_fitted_to_judge_a_model(self, model, dataset, monkeypatch):
+        """Whole samples, and of a lopsided object every third in a mirror too, at its landmarks there."""
+        truths = [sample.points().copy() for sample in dataset[:6]]
+        truths[1][5] = np.nan
+        images = [sample.image() for sample in dataset[:6]]
+        held = dataset_from_arrays(images, truths)
+        tried = []
+        nothing = SimpleNamespace(evidence=None)
+        monkeypatch.setattr(
+            calibration, "fit_all", lambda fitter, work: (tried.append(one) or nothing for one in work)
+        )
+        for lopsided in (False, True):
+            tried.clear()
+            calibration._judge(model, held, None, lopsided, "po-inv-gn", 0, 1, lambda: None)
+            of = [[start for seen, start in tried if np.array_equal(seen, image)] for image in images]
+            assert [len(starts) for starts in of] == [5, 0, 5, 5, 5, 5]
+            turned = [
+                (number, start)
+                for number, image in enumerate(images)
+                for seen, start in tried
+                if np.array_equal(seen, image[:, ::-1])
+            ]
+            assert [number for number, _ in turned] == ([0, 3] if lopsided else [])
+            for number, start in turned:
+                middle = images[number].shape[1] - 1 - truths[number][:, 0].mean()
+                assert start[:, 0].mean() == pytest.approx(middle, abs=0.2 * np.ptp(start[:, 0]))
+
+    def test_lopsided_is_what_differs_from_its_mirror_image(self, model, dataset, rng):
+        def of(shapes, mirror=False):
+            held = dataset_from_arrays([dataset[0].image()] * len(shapes), shapes)
+            return calibration._lopsided(replace(model, settings=model.settings.changed(mirror=mirror)), held)
+
+        hook = 40 + 20 * rng.normal(size=(model.landmarks, 2))
+        hooks = [hook + rng.normal(size=hook.shape) for _ in range(6)]
+        gap = hooks[0].copy()
+        gap[3] = np.nan
+        assert of(hooks)
+        assert of([*hooks, gap])
+        assert not of(hooks, mirror=True)
+        assert not of(hooks[:1])
+        assert not of([sample.points() for sample in dataset])
+
+    def test_the_doubts_of_an_expert_are_kept_if_there_was_one(self, fits, calibrated):
+        (fit, *_), (truth, *_) = fits
+        assert calibration._judged(calibrated, fit, truth, True).doubts is None
+        size = float(shape_size(fit.points))
+        precision = np.tile(np.eye(2), (1, len(truth), 1, 1)) / (0.03 * size) ** 2
+        told = replace(fit, sightings=Sightings(fit.points[None], precision))
+        assert_allclose(calibration._judged(calibrated, told, truth, True).doubts, 0.03)
 
     def test_too_few_samples_get_a_sentence(self, model, dataset):
         few = dataset_from_arrays([s.image() for s in dataset[:4]], [s.points() for s in dataset[:4]])

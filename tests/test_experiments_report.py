@@ -18,7 +18,7 @@ from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference,
 from pliant.experiments.rows import Fits
 from pliant.experiments.settings import read_file
 from pliant.experiments.statistics import by_image, compare, holm, summary
-from pliant.metrics import summarise
+from pliant.metrics import BOUNDS, summarise
 from pliant.settings import DEFAULT_ALGORITHM
 from pliant.table import read_head
 
@@ -87,6 +87,22 @@ class TestStatistics:
             low, high = summary(errors, np.arange(60).astype(str)).intervals["mean"]
             inside += low <= 0.02 <= high
         assert 0.88 <= inside / 200 <= 0.98
+
+    def test_an_interval_has_as_much_below_it_as_above(self, rng):
+        """Errors in a mirror have its mirror image; of many errors it is 1.96 standard errors to either side."""
+        errors, images = rng.exponential(0.02, 400), np.arange(400).astype(str)
+        low, high = summary(errors, images).intervals["mean"]
+        assert summary(1 - errors, images).intervals["mean"] == pytest.approx((1 - high, 1 - low), abs=1e-12)
+        assert (high - low) / 2 == pytest.approx(1.96 * errors.std() / 20, rel=0.07)
+        fits = {"none": fits_of(0 * errors, images), "some": fits_of(errors, images)}
+        there, back = compare(fits, [("none", "some"), ("some", "none")])
+        assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1e-12)
+        # The median of an exponential distribution has its own mean, over the root of the count, as standard error.
+        assert (there.high - there.low) / 2 == pytest.approx(1.96 * 0.02 / 20, rel=0.3)
+
+    def test_an_error_at_a_bound_is_not_below_it(self):
+        at = summary(np.full(3, 0.03), np.array(["x", "y", "z"]))
+        assert [at.intervals[f"lt_{bound}"] for bound in BOUNDS] == [(0, 0), (0, 0), (1, 1)]
 
     def test_a_shift_is_found_and_noise_is_not(self, rng):
         images = np.arange(80).astype(str)

@@ -14,7 +14,7 @@ from pliant.data.suspects import find_suspects
 from pliant.data.validation import validate
 from pliant.metrics import normalised_error
 from pliant.shape import Similarity, align
-from pliant.shape.facing import find_mirrored, flipped, is_mirrored, other_way
+from pliant.shape.facing import find_mirrored, flipped, is_mirrored, other_way, side
 from pliant.starts.noise import perturbed
 
 FISH = np.array(
@@ -107,6 +107,27 @@ class TestShapes:
     def test_a_few_are_enough(self, count):
         shapes = np.array([fish(number, number == 1)[1] for number in range(count)])
         assert_array_equal(np.flatnonzero(find_mirrored(shapes)), [1])
+
+    @pytest.mark.parametrize("right", [(0, 5, 9), (0, 1, 2, 3)])
+    def test_most_of_them_say_which_way_is_usual(self, right):
+        """And not the first, which they are compared with to begin with."""
+        shapes = np.array([fish(number, number in right)[1] for number in range(12)])
+        assert_array_equal(np.flatnonzero(find_mirrored(shapes)), right)
+
+    @pytest.mark.parametrize("landmarks", [3, 4])
+    def test_four_landmarks_are_enough_and_three_are_not(self, landmarks):
+        few = [0, 2, 6, 9][:landmarks]
+        shapes = np.array([fish(number, number in RIGHT)[1][few] for number in range(20)])
+        assert_array_equal(np.flatnonzero(find_mirrored(shapes)), RIGHT if landmarks == 4 else [])
+
+    @pytest.mark.parametrize(("first", "expected"), [(0, "left"), (5, "right"), (2, ""), (8, "")])
+    def test_the_side_is_that_of_the_first_landmark(self, first, expected):
+        order = [first, *(number for number in range(len(FISH)) if number != first)]
+        shapes = np.array([fish(number)[1][order] for number in range(8)])
+        other = {"left": "right", "right": "left", "": ""}[expected]
+        for size in (0.01, 1.0, 100.0):
+            assert side(size * shapes + 1000) == expected
+            assert side(size * flipped(shapes, 160)) == other
 
     def test_landmarks_that_are_missing_do_not_count(self):
         shapes = np.array([fish(number, number in RIGHT)[1] for number in range(20)])

@@ -169,7 +169,7 @@ class TestCoco:
         first, second = document["annotations"]
         assert first["keypoints"] == [2, 1, 2, 0, 0, 0]
         assert (first["num_keypoints"], first["bbox"], first["area"]) == (1, [1, 0, 4, 3], 12)
-        assert (second["category_id"], second["bbox"]) == (2, [2, 1, 6, 3])
+        assert (second["category_id"], second["bbox"], second["area"]) == (2, [2, 1, 6, 3], 18)
 
 
 class TestCvat:
@@ -218,6 +218,21 @@ class TestLabelStudio:
     def test_uploads_are_found_with_and_without_the_prefix_they_got(self, tmp_path, there):
         Image.new("L", (8, 4)).save(tmp_path / there)
         assert read_annotations(SAMPLES / "label_studio.json", images=tmp_path)[0].image == there
+
+    @pytest.mark.parametrize(
+        ("named", "image"),
+        [
+            ("faces/one.png", "faces/one.png"),
+            ("trial:2/one.png", "trial:2/one.png"),
+            ("https://host/faces/one%202.png", "one 2.png"),
+            ("/data/upload/3/one.png", "one.png"),
+            ("/data/local-files/?d=faces/one.png", "faces/one.png"),
+        ],
+    )
+    def test_only_addresses_are_taken_apart(self, tmp_path, named, image):
+        """A colon does not make a name an address."""
+        (tmp_path / "a.json").write_text(TASK.format(ONE).replace("a.png", named))
+        assert read_annotations(tmp_path / "a.json")[0].image == image
 
     def test_an_image_of_one_row_is_an_image(self, tmp_path):
         row = Annotation("a.png", np.array([(0.5, 0.0), (1.5, 0.0)]), size=(8, 1))

@@ -131,6 +131,19 @@ class TestTps:
         assert_allclose(first.points[[0, 3]], [[10, 68.5], [0, 98]])
         assert_allclose(second.points[1], [5, 34])
 
+    def test_points_of_curves_follow_the_landmarks(self, tmp_path):
+        """Two curves, with an empty line before one of them; y is 20 - y from the top."""
+        Image.new("L", (30, 20)).save(tmp_path / "a.png")
+        curves = "CURVES=2\n\nPOINTS=2\n5 6\n7 8\nPOINTS=1\n9 10\n"
+        (tmp_path / "a.tps").write_text(f"LM=1\n3 4\n{curves}IMAGE=a.png\n")
+        (only,) = read_annotations(tmp_path / "a.tps")
+        assert_allclose(only.points, [[3, 16], [5, 14], [7, 12], [9, 10]])
+        assert only.curves == (2, 1)
+        write_annotations(tmp_path / "b.tps", [only])
+        (back,) = read_annotations(tmp_path / "b.tps")
+        assert_allclose(back.points, only.points)
+        assert back.curves == only.curves
+
     @pytest.mark.parametrize(
         ("text", "spacing"), [("0.0045", 0.0045), ("-1", None), ("0", None), ("mm", None)]
     )
@@ -218,6 +231,17 @@ class TestCsv:
         write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.zeros((1, 2)))], f"{name}:1-based")
         assert (tmp_path / "a.csv").read_text().endswith(",1,1\n")
         assert_allclose(read_annotations(tmp_path / "a.csv", f"{name}:1-based")[0].points, 0)
+
+    @pytest.mark.parametrize("name", ["csv", "csv-long"])
+    def test_bottom_left_variant(self, name, tmp_path):
+        """The centre of the first pixel of an image 20 high is 20 above its lower edge, as in TPS."""
+        first = Annotation("a.jpg", np.array([[0, 0], [3, 5]]), size=(30, 20))
+        write_annotations(tmp_path / "a.csv", [first], f"{name}:bottom-left")
+        written = (tmp_path / "a.csv").read_text()
+        assert all(row in written for row in ("0,20", "3,15"))
+        module, variant = formats()[name], formats()[name].VARIANTS["bottom-left"]
+        (back,) = module.read(tmp_path / "a.csv", variant, lambda image: (30, 20))
+        assert_allclose(back.points, first.points)
 
     def test_csv_means_wide(self, tmp_path):
         write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.array([[1.25, 2], [3, 1e6]]))])
@@ -355,6 +379,11 @@ class TestWflw:
         assert_allclose(second.points, [[7, 8], [9, 10], [11, 12]])
         assert [first.image, second.image] == ["5--Car/5 Car_1.jpg", "b.jpg"]
 
+    def test_a_list_without_lines_is_a_sentence(self, tmp_path):
+        (tmp_path / "a.txt").write_text("\n\n")
+        with pytest.raises(ValueError, match=r"a.txt: there are no landmarks in this file"):
+            read_annotations(tmp_path / "a.txt", "wflw")
+
     def test_98_points_with_and_without_box(self, tmp_path):
         numbers = " ".join(str(i) for i in range(196))
         for tail, box in (("", None), (" 1 2 30 40 0 1 0 0 0 0", [1, 2, 30, 40])):
@@ -464,6 +493,11 @@ class TestFcsv:
 
     def test_ras_has_the_opposite_sign(self):
         assert_allclose(read_annotations(SAMPLES / "ras.fcsv")[0].points, [[12.5, 40], [1, 2]])
+
+    def test_a_point_without_a_depth_is_missing(self, tmp_path):
+        head = "# Markups fiducial file version = 5.2\n# CoordinateSystem = LPS\n"
+        (tmp_path / "a.fcsv").write_text(f"{head}1,2,3,0\n2,4,5,nan\n")
+        assert_allclose(read_annotations(tmp_path / "a.fcsv")[0].points, [[2, 3], [NAN, NAN]])
 
     @pytest.mark.parametrize(
         ("text", "sentence"),

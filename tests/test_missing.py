@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from pliant.data.dataset import Dataset
 from pliant.data.validation import InvalidDataset
-from pliant.shape import align, generalised_procrustes
-from pliant.shape.missing import _hidden, complete
+from pliant.shape import align, generalised_procrustes, missing
+from pliant.shape.missing import _choose_modes, _hidden, _model, complete
 from pliant.shape.pdm import similarity_vectors
 from pliant.synthetic import faces
 from pliant.training import train
@@ -135,3 +135,34 @@ def test_what_is_hidden_to_choose_modes_by_leaves_enough(rng):
     assert np.all(left.sum(axis=1) >= 3)
     assert np.all(left.sum(axis=0)[:4] >= 2)
     assert not np.any(_hidden(scarce)[:, 3])
+
+
+def test_what_could_not_be_found_again_is_not_hidden():
+    """Three landmarks place a shape, and one other shape is too few to say where a landmark is."""
+    for known, some in (((9, 3), False), ((9, 4), True), ((2, 6), False), ((3, 6), True)):
+        assert np.any(_hidden(np.ones(known, dtype=bool))) == some
+
+
+@pytest.mark.parametrize(("count", "landmarks", "most"), [(3, 9, 1), (4, 8, 2), (12, 4, 3), (5, 4, 3)])
+def test_there_are_no_more_modes_than_the_shapes_can_have(rng, monkeypatch, count, landmarks, most):
+    """However well more of them find what is hidden: fewer than the shapes, and than what poses leave of them."""
+    monkeypatch.setattr(missing, "_GAIN", np.inf)
+    known = np.ones((count, landmarks), dtype=bool)
+    known[0, 0] = False
+    assert _choose_modes(rng.normal(size=(count, landmarks, 2)), known) == most
+
+
+def test_variance_is_that_of_the_modes_or_noise(rng):
+    """The covariance keeps its leading part, and the noise has the rest, but for the four dimensions of a pose."""
+    deviations, unsure = rng.normal(size=(30, 12)) * np.arange(1, 13), np.diag(rng.random(12))
+    covariance = deviations.T @ deviations / 30 + unsure
+    values, vectors = np.linalg.eigh(covariance)
+    basis, noise = _model(deviations, unsure, 3)
+    assert noise == pytest.approx(np.sum(values[:-3]) / (12 - 4 - 3))
+    leading = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
+    within = vectors[:, -3:] @ vectors[:, -3:].T
+    assert_allclose(basis @ basis.T + noise * within, leading, atol=1e-9)
+    # Without any noise, nothing could be inverted.
+    rigid = np.outer(rng.normal(size=30), np.arange(12.0))
+    assert 0 < _model(rigid, np.zeros((12, 12)), 1)[1] < 1e-9 * np.sum(rigid**2) / 30
+    assert _model(np.zeros((30, 12)), np.zeros((12, 12)), 1)[1] > 0

@@ -18,6 +18,7 @@ from pliant.motion import (
     margin_around,
     rasterise,
 )
+from pliant.motion.frame import MARGIN
 from pliant.shape import SIMILARITY, ShapeModel, train_shape_model
 
 
@@ -67,6 +68,18 @@ class TestFrame:
         frame = build_frame(square, delaunay(square))
         assert len(frame.pixels) == 31 * 41
         assert frame.shape == (45, 35)
+
+    @pytest.mark.parametrize("build", [build_frame, build_patches])
+    @pytest.mark.parametrize("corner", [(32, 42), (32.3, 41.7), (31.999, 42.001)])
+    def test_the_rectangle_is_the_least_that_leaves_a_margin_everywhere(self, build, corner):
+        right, bottom = corner
+        square = np.array([[9.0, 9], [right, 9], [right, bottom], [9, bottom]])
+        frame = build(square, delaunay(square))
+        last = np.array(frame.shape[::-1]) - 1
+        beyond = square.max(axis=0) + MARGIN + frame.reach
+        assert np.all(last >= beyond)
+        assert np.all(last - 1 < beyond)
+        assert frame.mask.shape == frame.image(np.ones((len(frame.pixels), 1))).shape[:2] == frame.shape
 
     def test_the_gradient_of_a_plane_is_exact_wherever_a_neighbour_is_in_the_mask(self):
         model = make_model()
@@ -237,6 +250,17 @@ class TestPatches:
         assert np.abs(squares.mean(axis=(1, 2)) - model.mean).max() <= 0.5
         assert frame.pixels.min() >= 0
         assert np.all(frame.pixels.max(axis=0) < frame.shape[::-1])
+
+    @pytest.mark.parametrize("box", [(6.0, 6.0), (8, 8), (10, 10), (12, 9), (17.9, 17.9)])
+    def test_small_patches_are_just_large_enough_to_cover_the_object(self, box):
+        square = 30 + np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]) * box
+        side = build_patches(square, delaunay(square)).side
+        assert 4 * side**2 >= np.prod(box) > 4 * (side - 2) ** 2
+
+    @pytest.mark.parametrize(("size", "side"), [(0.5, 3), (20, 9), (100, 9), (130, 11), (300, 25)])
+    def test_large_patches_are_a_share_of_the_object_and_none_is_a_point(self, size, side):
+        square = 60 + np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]]) * size
+        assert build_patches(square, delaunay(square)).side == side
 
     def test_patches_that_overlap_repeat_pixels_and_differences_stay_in_a_patch(self):
         crowded = np.array([[20.0, 20], [23, 20], [20, 23], [60, 60]])

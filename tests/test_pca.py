@@ -1,10 +1,12 @@
 """Principal components: against the textbook, and streamed against exact."""
 
+import threading
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.pca import PCA, Accumulator, exact_pca, variance_kept
+from pliant.pca import _BLOCK, PCA, Accumulator, _shared_out, exact_pca, scatter_pca, variance_kept
 
 
 def samples(count: int, dimension: int, seed: int = 0) -> np.ndarray:
@@ -154,6 +156,20 @@ def test_small_samples_in_double_precision_are_those_of_the_covariance(shape):
     assert_allclose(covariance @ pca.components.T, pca.components.T * pca.eigenvalues, atol=1e-10)
 
 
+@pytest.mark.parametrize("shape", [(40, 12), (8, 30)])
+def test_sums_of_products_have_the_components_of_their_samples(shape):
+    data = 0.01 * samples(*shape).astype(np.float64)
+    data[:, 3] = 0.05
+    exact, found = exact_pca(data), scatter_pca(len(data), data.sum(axis=0), data.T @ data)
+    assert found.rank == exact.rank == min(shape[0] - 1, shape[1])
+    assert found.eigenvalues.min() >= 0
+    assert_allclose(found.eigenvalues, exact.eigenvalues, atol=1e-12)
+    assert_allclose(found.total_variance, exact.total_variance)
+    assert_allclose(found.mean, exact.mean)
+    assert found.components.shape == exact.components.shape
+    assert_allclose(found.components[:6], exact.components[:6], atol=1e-6)
+
+
 def test_the_largest_entry_of_a_component_is_positive():
     """The sign is arbitrary: a file must not depend on it."""
     data = samples(30, 9)
@@ -175,6 +191,21 @@ def test_the_share_that_is_kept_lies_between_none_and_all():
 def test_a_variance_within_rounding_of_zero_has_no_mode():
     data = np.outer(np.random.default_rng(0).normal(size=20), np.ones(6))
     data[:, 0] += np.random.default_rng(1).normal(size=20) * 1e-5
-    assert collect(1e3 * data.astype(np.float32), 21, 1.0).modes == 1
+    for unit in (1e-3, 1e3):
+        assert collect(unit * data.astype(np.float32), 21, 1.0).modes == 1
+        assert collect(unit * data.astype(np.float32), 21, 6).modes == 1
     data[:, 0] += np.random.default_rng(1).normal(size=20) * 1e-2
     assert collect(1e3 * data.astype(np.float32), 21, 1.0).modes == 2
+
+
+def test_blocks_are_worked_on_at_the_same_time_and_kept_in_order():
+    """Each waits for the other: one thread alone would never come to an end."""
+    both = threading.Barrier(2)
+
+    def work(block):
+        both.wait(timeout=10)
+        return block.start, threading.current_thread() is threading.main_thread()
+
+    assert list(_shared_out(work, 2 * _BLOCK, 2)) == [(0, False), (_BLOCK, False)]
+    both = threading.Barrier(1)
+    assert list(_shared_out(work, _BLOCK + 1, 1)) == [(0, True), (_BLOCK, True)]

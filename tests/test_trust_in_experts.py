@@ -109,6 +109,13 @@ class TestExperts:
         assert half.doubt > sure.doubt + 0.2
         assert half.dissent > sure.dissent + 0.2
 
+    def test_what_nobody_sees_is_half_a_size_off(self, rng):
+        """Files keep what was learned with this number."""
+        shape = 30 * rng.normal(size=(12, 2))
+        blind = Sightings(shape[None], np.zeros((1, 12, 2, 2)))
+        told = with_sightings(Evidence(1, 1, 1, 1), blind, shape)
+        assert (told.doubt, told.dissent) == (0.5, 0.5)
+
     def test_it_is_kept_in_files(self, model, rng, tmp_path):
         on, off = on_and_off(rng)
         learned = _learned(guided(on + off, rng))

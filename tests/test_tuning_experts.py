@@ -242,6 +242,14 @@ class TestHeldOutNoise:
         assert 0.65 * expected < found < 1.05 * expected
         assert_array_equal(noise, np.swapaxes(noise, 1, 2))
 
+    def test_what_more_modes_would_explain_is_noise(self):
+        """Shapes of two modes leave nothing to a model with two or more, and the lesser mode to one with one."""
+        shapes = self.shapes(60, 0.0)
+        model = train_shape_model(shapes, 100)
+        left = [np.trace(held_out_noise(shapes, model.truncated(modes)).sum(axis=0)) for modes in (1, 2, 3)]
+        assert left[0] == pytest.approx(model.eigenvalues[1], rel=0.3)
+        assert max(left[1:]) < 0.05 * left[0]
+
     def test_few_shapes_leave_more_than_their_own_model_does(self):
         shapes = self.shapes(6, 1.0)
         model = train_shape_model(shapes, 100)

@@ -98,7 +98,7 @@ class Weights:
     shape_precision: Float64
     appearance_precision: Float64
     solves_appearance: bool
-    unit: float = 1.0
+    unit: float
 
     def value(
         self,

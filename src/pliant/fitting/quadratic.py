@@ -64,7 +64,7 @@ class Quadratic:
     Hcu: Float64
     Huu: Float64
     blocks: int
-    positive: bool = True
+    positive: bool
 
 
 def quadratic(

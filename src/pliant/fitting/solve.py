@@ -117,7 +117,7 @@ def _dense(model: Quadratic) -> tuple[Float64, Float64]:
 def _alternated(model: Quadratic, sweeps: int, joint: bool) -> tuple[Float64, Float64]:
     """Block by block: c, then dp, then dq (equations 67 and 96); without c, dq comes first (69 and 98)."""
     k = model.gu.shape[-1]
-    size = k if joint or model.blocks == 1 else k // model.blocks
+    size = k if joint else k // model.blocks
     parts = [slice(start, start + size) for start in range(0, k, size)]
     if not len(model.Hcc):
         parts.reverse()

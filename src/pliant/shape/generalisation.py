@@ -26,7 +26,7 @@ def held_out_noise(shapes: Floats, model: ShapeModel) -> Float64:
     for fold in range(min(_FOLDS, len(shapes))):
         held = np.arange(len(shapes)) % _FOLDS == fold
         other = train_shape_model(shapes[~held], size)
-        other = other.truncated(max(1, min(model.modes, other.modes))) if other.modes else other
+        other = other.truncated(max(1, model.modes))
         placed = (
             align(np.broadcast_to(other.mean, shapes[held].shape), shapes[held]).inverse().apply(shapes[held])
         )

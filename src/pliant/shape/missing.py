@@ -120,7 +120,7 @@ def _choose_modes(shapes: Float64, known: Mask) -> int:
 
 
 def _hidden(known: Mask) -> Mask:
-    """Known landmarks to hide, at random but the same every time; each shape keeps three, each landmark a shape."""
+    """Known landmarks to hide, at random but the same every time; each shape keeps three, each landmark two."""
     rng = np.random.default_rng(0)
     hidden = np.zeros_like(known)
     left = known.copy()

@@ -68,7 +68,6 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     annotations = []
     for key, found in objects.items():
         points = np.array([found.get(name, (np.nan, np.nan)) for name in names])
-        points[np.isnan(points).any(axis=1)] = np.nan
         size = sizes(key[0]) if convention.needs_size else None
         ours = convention.to_ours(points, size)
         annotations.append(Annotation(key[0], ours, without_numbers(names), size=size, group=groups[key]))
