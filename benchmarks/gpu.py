@@ -86,7 +86,7 @@ def main() -> None:
                 row
                 for algorithm in _MAIN
                 for sampling in (1.0, 0.5, 0.25)
-                for precision in ("float32", "tf32x3", "tf32")
+                for precision in ("float32", "tf32")
                 for row in [_rate(work, algorithm, sampling, precision)]
             ]
             for row in found["rates"] if "ceilings" in found else []:
@@ -175,21 +175,20 @@ def _shares(work: _Work, row: Row, ceilings: Row) -> Row:
     if not ceilings:
         return {}
     precision, sampling = row["precision"], float(row["pixels"].rstrip("%")) / 100
-    # The products with halves that one of float32 takes: for slopes, and for the residual, which is never rounded.
-    slopes, residual = {"float32": (1, 1), "tf32x3": (3, 3), "tf32": (1, 3)}[precision]
+    # The products with halves that one of these takes.
+    halves = {"float32": 3, "tf32": 1}[precision]
     # Warped values, seen values, slopes along x and y: what is written is read once.
-    bytes_each = 2 * {"float32": 4 + 4 + 8, "tf32x3": 4 + 4 + 8, "tf32": 4 + 4 + 4}[precision]
+    bytes_each = 2 * {"float32": 4 + 4 + 8, "tf32": 4 + 2 + 4}[precision]
     flop = moved = 0.0
     for level, iterations in zip(
         work.model.levels, work.fitter(row["algorithm"], "cpu").iterations, strict=True
     ):
         values = sampling * level.appearance.components.shape[1] * iterations
-        flop += 2 * values * level.appearance.modes * (6 * slopes + residual)
+        flop += 2 * values * level.appearance.modes * 7 * halves
         moved += values * bytes_each
-    unit = "float32_TFLOP_per_s" if precision == "float32" else "float16_TFLOP_per_s"
     return {
         "GFLOP": flop / 1e9,
-        "of_arithmetic": row["fits_per_second"] * flop / ceilings[unit] / 1e12,
+        "of_arithmetic": row["fits_per_second"] * flop / ceilings["float16_TFLOP_per_s"] / 1e12,
         "of_bandwidth": row["fits_per_second"] * moved / ceilings["copy_TB_per_s"] / 1e12,
     }
 
@@ -208,7 +207,7 @@ def _equality(work: _Work) -> list[Row]:
     for algorithm in _MAIN:
         here = _fits(work.fitter(algorithm, "cpu"), tasks)
         kinds = [("cpu", here)]
-        for precision in ("float32", "tf32x3", "tf32"):
+        for precision in ("float32", "tf32"):
             kinds.append((precision, _fits(work.fitter(algorithm, work.device, precision=precision), tasks)))
         for name, (points, seconds) in kinds:
             apart = np.abs(points - here[0]).max(axis=(1, 2))
@@ -245,7 +244,7 @@ def _from_files(work: _Work) -> Row:
     tasks = (tasks * turns)[: 6_144 if work.device == "cuda" else 8]
     out: Row = {"files": len(tasks)}
     for algorithm in _MAIN:
-        for precision in ("tf32x3", "tf32"):
+        for precision in "tf32":
             fitter = work.fitter(algorithm, work.device, precision=precision)
             out[f"{algorithm} {precision} a second"] = len(tasks) / _fits(fitter, tasks)[1]
     return out

@@ -70,6 +70,32 @@ def on_host(array: Array) -> Any:
     return array.cpu().numpy() if is_tensor(array) else array
 
 
+class Count:
+    """A number that keeps changing where the data is. Of a GPU, an older one is known: nobody waits."""
+
+    def __init__(self, first: int) -> None:
+        self._latest = first
+        self._answer: Any = None
+        self._ready: Any = None
+
+    def ask(self, number: Array) -> None:
+        """Ask for the number as it is now, unless an answer is still on its way."""
+        if not is_tensor(number) or number.device.type != "cuda":
+            self._latest = int(number)
+        elif self._answer is None:
+            torch = sys.modules["torch"]
+            self._answer = torch.empty((), dtype=number.dtype, pin_memory=True)
+            self._answer.copy_(number, non_blocking=True)
+            self._ready = torch.cuda.Event()
+            self._ready.record(torch.cuda.current_stream(number.device))
+
+    def latest(self) -> int:
+        """The number as it was when it was last asked for, as far as that is known."""
+        if self._answer is not None and self._ready.query():
+            self._latest, self._answer, self._ready = int(self._answer), None, None
+        return self._latest
+
+
 def identity(size: int, array: Array) -> Array:
     """The identity `(size, size)` in float64, beside another array."""
     if is_tensor(array):

@@ -137,10 +137,9 @@ def unlike(vertices: Floats, points: Floats, image: Image) -> str:
 def can_be_looked_at(vertices: Floats, points: Floats, sides: Floats) -> NDArray[np.bool_]:
     """Which of `points (B, v, 2)` `unlike` has nothing against, in images with the larger sides `(B,)`."""
     with np.errstate(over="ignore", invalid="ignore"):
-        # Axis by axis: NumPy is slow where the last axis is as short as that of points.
-        by_axis = np.moveaxis(points, -1, 0)
+        low, high = _boxes(points)
         # What is not finite has a span that is not, and no comparison holds.
-        span = (by_axis.max(axis=-1) / 2 - by_axis.min(axis=-1) / 2).max(axis=0) * 2
+        span = (high / 2 - low / 2).max(axis=-1) * 2
         reach, own = _reaches(vertices, points)
         return np.asarray((span <= WIDEST * sides) & (reach <= _SPRAWL * own))
 
@@ -150,7 +149,15 @@ def _reaches(vertices: Floats, points: Floats) -> tuple[Float64, Float64]:
     enlarged = align(vertices, points).scale
     scale = np.where(enlarged > 0, 1.0 / np.where(enlarged > 0, enlarged, 1.0), np.inf)
     own = np.linalg.norm(np.ptp(vertices, axis=0))
-    return np.ptp(np.moveaxis(points, -1, 0), axis=-1).max(axis=0) * scale, np.asarray(own)
+    low, high = _boxes(points)
+    return (high - low).max(axis=-1) * scale, np.asarray(own)
+
+
+def _boxes(points: Floats) -> tuple[Floats, Floats]:
+    """The smallest and largest x and y `(..., 2)` of points `(..., v, 2)`."""
+    # Landmark by landmark: NumPy is slow where the last axes are as short as these.
+    by_landmark = np.ascontiguousarray(np.moveaxis(points, -2, 0))
+    return by_landmark.min(axis=0), by_landmark.max(axis=0)
 
 
 def _turned(vectors: Floats, angle: float) -> Floats:

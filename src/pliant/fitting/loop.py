@@ -20,7 +20,7 @@ from pliant.fitting.status import Status
 from pliant.kernels.system import Kernel, Needs, System
 from pliant.motion import Motion, Order
 from pliant.motion.compose import update_jacobian
-from pliant.namespace import Array, beside, full, is_tensor, namespace, on_host
+from pliant.namespace import Array, Count, beside, full, is_tensor, namespace, on_host
 from pliant.settings import Stopping
 from pliant.shape import ShapeModel
 from pliant.trust.mismatch import unexplained_energy
@@ -29,8 +29,8 @@ _STATUSES = tuple(Status)
 _RUNNING = -1
 """What arrays have in place of the number of a status while an item is on its way."""
 
-_ROUNDS_BETWEEN_LOOKS = 4
-"""Rounds after which a device is asked which items have ended: it stands still while it answers."""
+_WORTH_IT = 0.9
+"""The share of a batch that is still on its way when a device lets go of the others: that takes it a moment."""
 
 
 @dataclass(frozen=True)
@@ -202,11 +202,12 @@ def iterate(
     run = _Run(shape_parameters, coordinates, patience)
     needs = replace(needs_of(problem.algorithm, problem.weights), cost=every_cost or patience is not None)
     limits = _limits(images, run.p)
-    between = _ROUNDS_BETWEEN_LOOKS if is_tensor(run.p) else 1
     rounds: list[_Round] = []
+    going, rows = Count(len(run.p)), None
+    worth_it = _WORTH_IT if is_tensor(run.p) else 1.0
     for number in range(iterations + 1):
         last = number == iterations
-        if number % between == 0:
+        if rows is None or going.latest() < worth_it * len(rows):
             rows = run.going()
             if not len(rows):
                 break
@@ -226,6 +227,7 @@ def iterate(
         jacobian = _update_jacobian(problem, p, term)
         dc, u = increments(problem.algorithm, problem.weights, system, p, c, jacobian, term)
         run.move(rows, problem, shapes, bounds, u, dc)
+        going.ask((run.status == _RUNNING).sum())
     _complete(problem, needs.cost_alone(), images, run, landmarks)
     return _collected(problem, run, rounds)
 

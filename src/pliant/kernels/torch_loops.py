@@ -30,7 +30,8 @@ _PIXELS = 64
 """Pixels of a program that warps."""
 
 _AT_ONCE = 32
-"""Pixels that a program looks at together: one a thread, so that sums over channels stay within it."""
+"""Pixels that a program looks at together, with eight channels at a time: two threads share a pixel, so that
+neighbouring threads read what lies together."""
 
 _IMAGES_TOGETHER = 4
 """Images that are looked at together, triangle by triangle: what triangles share of them stays in the cache."""
@@ -159,7 +160,7 @@ def _warp(
 
 @dataclass(frozen=True, eq=False)
 class Scales:
-    """What values and slopes are multiplied by where they are halves, and whether slopes have a rest."""
+    """What values and slopes are multiplied by where they are halves, and whether these have a rest."""
 
     values: float
     slopes: float
@@ -200,7 +201,7 @@ class Looking:
         batch, k, channels = values.shape
         f, triangles, device = len(self.own), len(self.firsts) - 1, values.device
         split = self.scales is not None and self.scales.rest
-        e, e_rest = self._room((batch, f, channels), device, rest=True)
+        e, e_rest = self._room((batch, f, channels), device, rest=split)
         g, g_rest = self._room((2, batch, f, channels), device, rest=split) if image else (e, e_rest)
         slopes = h if appearance is None else appearance
         model = 0 if slopes is None else 1 if appearance is None else 2
@@ -245,7 +246,7 @@ class Looking:
             SPLIT=split,
             P=_AT_ONCE,
             C=channels,
-            V=min(4, channels),
+            V=min(8, channels),
             num_warps=1,
         )
         sums = Sums(
@@ -258,11 +259,11 @@ class Looking:
         )
         if self.scales is None:
             return e, g if image else None, sums
-        both = Halves(e.flatten(1), e_rest.flatten(1), self.scales.values)
+        seen_values = Halves(e.flatten(1), e_rest.flatten(1) if split else None, self.scales.values)
         if not image:
-            return both, None, sums
+            return seen_values, None, sums
         rest = g_rest.flatten(2).flatten(0, 1) if split else None
-        return both, Halves(g.flatten(2).flatten(0, 1), rest, self.scales.slopes), sums
+        return seen_values, Halves(g.flatten(2).flatten(0, 1), rest, self.scales.slopes), sums
 
     def _room(self, shape: tuple[int, ...], device: Any, *, rest: bool) -> tuple[Any, Any]:
         kind = torch.float32 if self.scales is None else torch.float16
@@ -401,7 +402,7 @@ def _look(
             place = (pixel * C)[:, None] + channel
             value = tl.load(table + (own_place * C)[:, None] + channel, mask=real, other=0.0)
             e = value - tl.load(mean + place, mask=real, other=0.0)
-            _write(e, e_out, e_rest, image * f * C + place, mask, value_scale, largest, HALVES, HALVES)
+            _write(e, e_out, e_rest, image * f * C + place, mask, value_scale, largest, HALVES, SPLIT)
             ee += tl.sum(e * e, axis=1)
             if IMAGE:
                 x = _slope(table, neighbours, steps, pixel, here, channel, f, 0, C)

@@ -8,8 +8,8 @@ no Jacobian is written to memory. Triangles of about the same size are padded to
 product. In patches there is one corner. A spline moves every pixel with every vertex: there, J is built, a few
 images at a time.
 
-Products in float32 are exact to rounding. `tf32x3` splits both sides into a part that TF32 holds and the rest, and
-leaves out only the product of the rests: its errors are near those of float32. `tf32` rounds both sides to 11 bits.
+Products in float32 are exact to rounding; `tf32` rounds both sides to 11 bits. Where there are compiled loops,
+`torch_halves.py` makes most products of either precision.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pliant.devices import matrix_units
 from pliant.motion import Motion, Sparse
 from pliant.namespace import Array, namespace
 
-Precision = Literal["float32", "tf32x3", "tf32"]
+Precision = Literal["float32", "tf32"]
 
 _PADDED_TO = 8
 """Pixels of a triangle are padded to a multiple of this: larger ones waste arithmetic, smaller ones launches."""
@@ -86,23 +86,18 @@ def pixel_order(motion: Motion, chosen: NDArray[np.int64], padded_to: int | None
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The right side `(k, j)` of products that are made many times, split once if the precision asks for it.
+    """The right side `(k, j)` of products that are made many times. Its columns lie together in memory.
 
-    There may be several, `(T, k, j)`, for as many left sides `(T, B, k)`. Columns lie together in memory.
+    There may be several, `(T, k, j)`, for as many left sides `(T, B, k)`.
     """
 
-    whole: Array
-    rest: Array | None
+    right: Array
     precision: Precision
 
     def times(self, left: Array) -> Array:
         """Left `(B, k)` times this: `(B, j)`."""
-        with matrix_units(self.precision != "float32"):
-            if self.rest is None:
-                return of_long_rows(left, self.whole)
-            coarse, rest = split(left)
-            small = of_long_rows(rest, self.whole) + of_long_rows(coarse, self.rest)
-            return small + of_long_rows(coarse, self.whole)
+        with matrix_units(self.precision == "tf32"):
+            return of_long_rows(left, self.right)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,18 +127,7 @@ def of_long_rows(left: Array, right: Array) -> Array:
 
 def factor(right: Array, precision: Precision) -> Factor:
     """The factor of `right`, which is `(k, j)` or `(T, k, j)`."""
-    together = right.mT.contiguous()
-    if precision != "tf32x3":
-        return Factor(together.mT, None, precision)
-    coarse, rest = split(together)
-    return Factor(coarse.mT, rest.mT, precision)
-
-
-def split(values: Array) -> tuple[Array, Array]:
-    """Float32 without the bits that TF32 has no room for, and what these are."""
-    xp = namespace(values)
-    coarse = (values.contiguous().view(xp.int32) & ~0x1FFF).view(xp.float32)
-    return coarse, values - coarse
+    return Factor(right.mT.contiguous().mT, precision)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +139,7 @@ class _Bucket:
 
     def of(self, flat: Array) -> Array:
         """The columns of each triangle, `(T, B, columns / T)`."""
-        return flat[:, self.columns].unflatten(1, (len(self.weighted.whole), -1)).transpose(0, 1)
+        return flat[:, self.columns].unflatten(1, (len(self.weighted.right), -1)).transpose(0, 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,17 +156,12 @@ class GroupedProduct:
         flat, m = g.reshape(2 * batch, -1), padded(self.modes)
         count, triangles, n = self.corners.shape[1:]
         sums = xp.empty((triangles, 2 * batch, count * m), dtype=g.dtype, device=g.device)
-        coarse, rest = split(flat) if self.buckets[0].weighted.rest is not None else (flat, None)
-        with matrix_units(self.buckets[0].weighted.precision != "float32"):
+        with matrix_units(self.buckets[0].weighted.precision == "tf32"):
             begin = 0
             for bucket in self.buckets:
-                whole = bucket.weighted.whole
-                out = sums[begin : begin + len(whole)]
-                xp.bmm(bucket.of(coarse), whole, out=out)
-                if rest is not None:
-                    out.baddbmm_(bucket.of(coarse), bucket.weighted.rest)
-                    out.baddbmm_(bucket.of(rest), whole)
-                begin += len(whole)
+                right = bucket.weighted.right
+                xp.bmm(bucket.of(flat), right, out=sums[begin : begin + len(right)])
+                begin += len(right)
         total = xp.zeros((batch, n, m), dtype=g.dtype, device=g.device)
         with matrix_units(False):
             for axis in (0, 1):

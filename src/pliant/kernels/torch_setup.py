@@ -56,7 +56,7 @@ def torch_kernel(
         return torch.as_tensor(np.array(values, order="C"), dtype=dtype, device=device)
 
     loops = _loops_for(device, channels)
-    in_halves = _in_halves(level, needs, precision, robust, loops)
+    in_halves = _in_halves(level, needs, robust, loops)
     order = pixel_order(motion, chosen, loops.pixels_of_a_block(channels) if in_halves else None)
     # Where it is padded, any pixel will do: its steps are zero.
     real, pixel = order.places >= 0, chosen[np.maximum(order.places, 0)]
@@ -84,8 +84,6 @@ def torch_kernel(
     mean_slopes = slopes_of(put(level.appearance.mean)[None])
     x, y = mean_slopes[:, 0, :, :, None]
     mean_jacobian = (x * warp[0][:, None] + y * warp[1][:, None]).flatten(0, 1)
-    # Costs are differences of products with A: these are never rounded to TF32, and nor are constants.
-    exact: Precision = "float32" if precision == "float32" else "tf32x3"
     constant = product("float32")
     pairs = pairs_of_pixels(warp, precision)
     kernel = TorchKernel(
@@ -97,7 +95,7 @@ def torch_kernel(
             torch_pixels.warp,
         ),
         look=look,
-        basis=factor(padded_columns(basis.T), exact),
+        basis=factor(padded_columns(basis.T), precision),
         spread=basis,
         pairs=pairs,
         bend_pairs=pairs,
@@ -114,7 +112,7 @@ def torch_kernel(
         else None,
     )
     if needs.appearance and (needs.model or needs.curvature):
-        blend = Blend(put(level.appearance.mean), factor(put(level.appearance.components), exact))
+        blend = Blend(put(level.appearance.mean), factor(put(level.appearance.components), "float32"))
         kernel = replace(kernel, blend=blend)
     if needs.model:
         kernel = replace(kernel, basis_mean=constant(mean_slopes)[0].double())
@@ -134,10 +132,10 @@ def torch_kernel(
     return kernel if loops is None else _compiled(kernel, needs, loops, shares, support, precision, in_halves)
 
 
-def _in_halves(level: Level, needs: Needs, precision: Precision, robust: bool, loops: Any) -> bool:
+def _in_halves(level: Level, needs: Needs, robust: bool, loops: Any) -> bool:
     """Whether what is seen is multiplied as halves: without slopes of the image, there is little to multiply."""
     possible = loops is not None and isinstance(level.motion, Sparse) and not robust
-    return possible and needs.image and precision != "float32"
+    return possible and needs.image
 
 
 def _compiled(
@@ -158,7 +156,7 @@ def _compiled(
     bounds = [first for _, first, _ in kernel.order.triangles()] + [len(shares)]
     scales = None
     if in_halves:
-        scales = loops.scales_like(kernel.look.mean, kernel.mean_slopes, rest=precision == "tf32x3")
+        scales = loops.scales_like(kernel.look.mean, kernel.mean_slopes, rest=precision == "float32")
     kernel = replace(
         kernel,
         where=loops.corners(motion, support, kernel.where.fixed),
@@ -172,10 +170,10 @@ def _compiled(
         return kernel
     from pliant.kernels.torch_halves import blend, long_sums, vertex_product
 
-    basis, rest = kernel.spread, precision == "tf32x3"
+    basis, rest = kernel.spread, precision == "float32"
     kernel = replace(
         kernel,
-        basis=long_sums(basis.T),
+        basis=long_sums(basis.T, rest=rest),
         products=vertex_product(motion, level.shape.basis, kernel.order, shares, basis, rest=rest),
     )
     if kernel.blend is None:
@@ -184,7 +182,7 @@ def _compiled(
     parts = [
         basis.new_tensor(np.array(part)) for part in (texture.mean, texture.components, texture.eigenvalues)
     ]
-    return replace(kernel, blend=blend(*parts))
+    return replace(kernel, blend=blend(*parts, rest=rest))
 
 
 def _basis_basis(

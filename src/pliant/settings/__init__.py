@@ -35,7 +35,7 @@ SMALLEST_SIZE, LARGEST_SIZE = 8.0, 2000.0
 
 MOTION_MODELS = ("piecewise-affine", "thin-plate-spline", "patches")
 DEVICES = ("cpu", "cuda", "torch", "reference")
-PRECISIONS = ("float32", "tf32x3", "tf32")
+PRECISIONS = ("float32", "tf32")
 PRESETS = ("search", "quick", "paper")
 WAYS = ("auto", "detector", "placement", "scan", "centre", "landmarks")
 """Ways of finding where to start."""
@@ -431,11 +431,11 @@ class Fitting(Starting):
         "Where to fit: cpu, cuda (an NVIDIA GPU, with PyTorch), or, for checks, torch (PyTorch on the CPU) and "
         "reference (slow).",
     )
-    precision: Literal["float32", "tf32x3", "tf32"] = setting(
+    precision: Literal["float32", "tf32"] = setting(
         "float32",
         choice(*PRECISIONS),
-        "Arithmetic of the device cuda: float32, or with matrix units tf32x3 (faster; landmarks move by "
-        "less than 0.05 pixels) and tf32 (the fastest; a few fits move more).",
+        "Arithmetic of the device cuda: float32, which gives the landmarks of the CPU, or tf32, which is faster "
+        "and moves the landmarks of a few fits.",
     )
 
     def suited_to(self, trained: Training, levels: int) -> Fitting:
