@@ -19,8 +19,8 @@ from pliant.appearance.device_features import (
 )
 from pliant.appearance.device_pictures import Int64, Pictures, Windows, bytes_needed, resample
 from pliant.appearance.features import Feature, find_feature
-from pliant.appearance.view import LARGEST_SIDE, WIDEST, too_wide
-from pliant.arrays import Float64
+from pliant.appearance.view import LARGEST_SIDE, SPRAWL, WIDEST, too_wide
+from pliant.arrays import Float64, Floats
 from pliant.devices import Tensor, on_device
 
 _BUDGET = 2**31
@@ -125,6 +125,36 @@ def feature_views(
         scales=geometry[:, 2],
         angles=geometry[:, 3],
     )
+
+
+def placed(vertices: Floats, points: Tensor) -> tuple[Tensor, Tensor]:
+    """Scales and angles `(B,)` of the similarities that bring a frame's vertices `(v, 2)` nearest to points.
+
+    As `shape.align` has them, for points `(B, v, 2)` on a device. What is not finite has a scale that is not.
+    """
+    import torch
+
+    from_centre = vertices - vertices.mean(axis=0)
+    frame = torch.view_as_complex(on_device(from_centre, points.device))
+    factors = torch.view_as_complex(points.contiguous()) @ frame.conj() / float(np.sum(from_centre**2))
+    # Rounding must not turn or shrink what is as in the frame: such views are made in another way.
+    return _snapped(factors.abs(), 1.0), _snapped(factors.angle(), 0.0)
+
+
+def _snapped(values: Tensor, to: float) -> Tensor:
+    """Values that are all but `to` made equal to it."""
+    import torch
+
+    return torch.where((values - to).abs() < 1e-12, to, values)
+
+
+def can_be_looked_at(vertices: Floats, points: Tensor, sides: Tensor) -> Tensor:
+    """As `view.can_be_looked_at`, for points `(B, v, 2)` and sides `(B,)` on a device."""
+    low, high = points.amin(dim=1), points.amax(dim=1)
+    span = (high / 2 - low / 2).amax(dim=-1) * 2
+    scales, _ = placed(vertices, points)
+    own = float(np.linalg.norm(np.ptp(vertices, axis=0)))
+    return (span <= WIDEST * sides) & ((high - low).amax(dim=-1) / scales <= SPRAWL * own)
 
 
 def _windows(pictures: Pictures, which: Any, points: Any, scales: Any, angles: Any, margin: float) -> Windows:

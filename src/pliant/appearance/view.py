@@ -25,7 +25,7 @@ LARGEST_SIDE = 4096
 WIDEST = 10.0
 """Landmarks that reach over more than so many times the image are not looked at: it would be a few pixels."""
 
-_SPRAWL = 4.0
+SPRAWL = 4.0
 """Landmarks that reach over more than so many times the object itself, at its own scale, are not looked at."""
 
 
@@ -126,7 +126,7 @@ def unlike(vertices: Floats, points: Floats, image: Image) -> str:
         return problem
     with np.errstate(invalid="ignore"):
         reach, own = (float(one) for one in _reaches(vertices, points))
-    if not reach <= _SPRAWL * own:
+    if not reach <= SPRAWL * own:
         return (
             f"the landmarks are not arranged as in the model: at the model's scale they span {reach:.3g} "
             f"pixels instead of {own:.3g}. Give them in the model's order."
@@ -141,7 +141,7 @@ def can_be_looked_at(vertices: Floats, points: Floats, sides: Floats) -> NDArray
         # What is not finite has a span that is not, and no comparison holds.
         span = (high / 2 - low / 2).max(axis=-1) * 2
         reach, own = _reaches(vertices, points)
-        return np.asarray((span <= WIDEST * sides) & (reach <= _SPRAWL * own))
+        return np.asarray((span <= WIDEST * sides) & (reach <= SPRAWL * own))
 
 
 def _reaches(vertices: Floats, points: Floats) -> tuple[Float64, Float64]:
