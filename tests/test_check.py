@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pliant.data.dataset import Dataset, dataset_from_arrays
 from pliant.data.formats import write_annotations, write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.data.suspects import find_suspects, suspicious_points
+from pliant.data.suspects.kinds import _mistyped
 from pliant.data.validation import validate
 from pliant.plots import plot_suspects
 from pliant.shape.symmetry import find_mirror
@@ -321,6 +323,18 @@ class TestKinds:
         assert (one.kind, one.landmarks) == (kind, (11,))
         assert words in one.reason
         np.testing.assert_allclose(one.mend, points[9])
+
+    def test_a_shift_near_the_diagonal_is_no_exchange(self):
+        """Exchanging x and y moves such a landmark a little nearer, below the limit, and proves nothing."""
+        expected = np.array([45.0, 46.0])
+        scene = SimpleNamespace(
+            points=np.array([[50.0, 41.0]]),
+            label=str,
+            limit=6.0,
+            score=lambda landmark, places: np.linalg.norm(places - expected, axis=-1),
+        )
+        assert scene.score(0, np.array([41.0, 50.0])) < scene.limit < scene.score(0, scene.points[0])
+        assert _mistyped(scene, 0) is None
 
     def test_on_another(self, points, spoilt):
         def change(shape):

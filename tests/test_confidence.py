@@ -28,7 +28,7 @@ from pliant.trust.calibration import (
     _logistic,
     calibrate,
 )
-from pliant.trust.confidence import AGAINST, Evidence
+from pliant.trust.confidence import AGAINST, Confidence, Evidence, predictors
 from pliant.trust.evidence import gather
 from pliant.trust.mismatch import mismatches, relative_costs, unexplained_energy
 from pliant.trust.scatter import likeliest_scatter
@@ -438,6 +438,26 @@ class TestLearning:
             learned.probability(told[0].evidence._replace(doubt=doubt), 0.02) for doubt in (0.01, 0.02, 0.04)
         ]
         assert doubting == sorted(doubting, reverse=True)
+
+    def test_an_expert_that_saw_something_far_smaller_is_no_surer_than_it_ever_was(self):
+        """It was not followed, and its deviations are a tiny share of the size of the object that was fitted."""
+        usual = Evidence(1.0, 1.0, 1.0, 1.0, mismatch=1.0, doubt=0.02, dissent=0.02)
+        known = Confidence(
+            fits=100,
+            centre=predictors(usual),
+            scale=np.array([1.0, 1.0, 1.0, 1.0, 1.0, 0.04, 0.4]),
+            bounds=np.array([0.02, 0.04]),
+            weights=np.tile([0.0, 0.0, 0.0, 0.0, 0.0, -0.7, -0.3], (2, 1)),
+            offsets=np.array([2.0, 3.0]),
+            factor=1.0,
+            scatter=np.zeros((3, 2, 2)),
+            expert_weights=np.array([-0.5, -0.9, 1.8]),
+        )
+        assert known.probability(usual) > 0.8
+        assert known.probability(usual._replace(doubt=0.018)) > known.probability(usual)
+        elsewhere = usual._replace(doubt=0.005, dissent=0.4)
+        assert known.probability(elsewhere) < 0.3
+        assert known.probability(elsewhere._replace(doubt=0.0005)) == known.probability(elsewhere)
 
 
 def test_the_odds_have_a_ridge_and_one_fit_of_either_kind_at_the_centre(rng):

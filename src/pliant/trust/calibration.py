@@ -42,6 +42,7 @@ from pliant.trust.confidence import (
     Confidence,
     Evidence,
     predictors,
+    standardised,
 )
 from pliant.trust.scatter import likeliest_scatter
 from pliant.tuning.experts import taught_like
@@ -316,7 +317,8 @@ def _learned(every: Sequence[_Judged]) -> Confidence:
     errors, seen = errors[known], seen[known]
     centre, scale = seen.mean(axis=0), np.maximum(seen.std(axis=0), 1e-9)
     against = AGAINST[: seen.shape[1]]
-    rows = [_logistic((seen - centre) / scale, errors < bound, against) for bound in REGRESSED_BOUNDS]
+    there = standardised(seen, centre, scale)
+    rows = [_logistic(there, errors < bound, against) for bound in REGRESSED_BOUNDS]
     usual = 2 * np.median(errors)
     typical = [one for one, good in zip(judged, known, strict=True) if good and one.error < usual]
     factor, scatter = likeliest_scatter(
@@ -364,7 +366,8 @@ def _object_weights(
     found = errors[clear] < _ON_OBJECT
     if len(found) - np.sum(found) < _FEWEST_WRONG:
         return None
-    return _logistic((seen[clear][:, part] - centre[part]) / scale[part], found, AGAINST[part])
+    there = standardised(seen[clear], centre[: seen.shape[1]], scale[: seen.shape[1]])
+    return _logistic(there[:, part], found, AGAINST[part])
 
 
 def _logistic(x: Float64, happened: Bools, against: Bools) -> Float64:

@@ -36,6 +36,13 @@ AGAINST = np.array([True, False, False, False, False, True, True])
 The others can speak for it: where a fit is lost, the shape is often the mean.
 """
 
+LEAST = np.array([-np.inf] * PIXELS + [-3.0, -3.0])
+"""The least of each standardised predictor: an expert can be no surer, and agree no better, than it ever does.
+
+An expert that was not followed may have seen something far smaller than the object. Its deviations are then a tiny
+share of the object's size, tens of standard deviations below the usual ones, and would outweigh its dissent.
+"""
+
 DEFAULT_BOUND = 0.04
 """The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
 
@@ -69,6 +76,11 @@ class Evidence(NamedTuple):
     def guided(self) -> bool:
         """Whether an expert has led the fit."""
         return bool(np.all(np.isfinite(self[PIXELS:])))
+
+
+def standardised(seen: Float64, centre: Float64, scale: Float64) -> Float64:
+    """Predictors `(..., k)` as the regressions see them, by the `centre (k,)` and `scale (k,)` of near fits."""
+    return np.asarray(np.maximum((seen - centre) / scale, LEAST[: len(centre)]), dtype=np.float64)
 
 
 def predictors(evidence: Evidence) -> Float64:
@@ -128,7 +140,7 @@ class Confidence(Concise):
 
     def _standard(self, evidence: Evidence) -> Float64:
         """The predictors that were learned from `(k,)`, standardised; what no expert told is as it usually is."""
-        standard = (predictors(evidence)[: len(self.centre)] - self.centre) / self.scale
+        standard = standardised(predictors(evidence)[: len(self.centre)], self.centre, self.scale)
         return (
             standard if evidence.guided else np.append(standard[:PIXELS], np.zeros_like(self.centre[PIXELS:]))
         )

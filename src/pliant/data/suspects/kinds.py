@@ -27,6 +27,9 @@ _SEPARATE = 3
 _MARGIN = 9.0
 """How much less a swap must cost than one wrong landmark, to be believed of another that would do as it is."""
 
+_BELIEVED = 0.5
+"""A number was mistyped if the landmark, once corrected, is off by less than this share of what it was off."""
+
 _NOT_EASILY = 0.4
 """A landmark at this share of the limit may be one of several that are out of order."""
 
@@ -214,7 +217,7 @@ def _mistyped(scene: _Scene, landmark: int) -> Finding | None:
     places = np.array([place for _, _, place in guesses])
     scores = scene.score(landmark, places)
     best = int(np.argmin(scores))
-    if scores[best] >= scene.limit:
+    if scores[best] >= min(scene.limit, _BELIEVED * float(scene.score(landmark, scene.points[landmark]))):
         return None
     words, kind, _ = guesses[best]
     within = _within(scene, [landmark], places[best][None])
