@@ -21,13 +21,7 @@ from pliant.appearance.device_pictures import Int64, Pictures, Windows, bytes_ne
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.view import LARGEST_SIDE, WIDEST, too_wide
 from pliant.arrays import Float64
-from pliant.devices import Tensor, on_device
-
-_BUDGET = 2**31
-"""Bytes of memory for what is needed on the way to the features of a batch, the features themselves not counted."""
-
-_SHARE = 0.25
-"""The same for a GPU, of what is free of its memory: there, larger parts of a batch are faster."""
+from pliant.devices import Tensor, memory_for_parts, on_device
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +98,9 @@ def feature_views(
     windows = _windows(pictures, which, points, scales, angles, margin + found.reach)
     count = len(windows.which)
     pixels = None
-    budget = _budget(found, device) if budget is None else budget
+    if budget is None:
+        # What users wrote needs the memory of the host.
+        budget = memory_for_parts(device if has_device_feature(found.name) else torch.device("cpu"))
     for rows in _chunks(pictures, windows, found, colour, budget):
         values = _features(pictures, windows.of(rows), found, colour)
         if len(rows) == count:
@@ -162,18 +158,6 @@ def _check(sizes: Int64, low: Float64, high: Float64, scales: Float64) -> None:
         raise ValueError(f"view {row}: {too_wide(np.stack([low[row], high[row]]), image)}")
     for row in np.flatnonzero(~(np.isfinite(scales) & (scales > 0)))[:1]:
         raise ValueError(f"view {row}: a scale must be a positive number, not {scales[row]}.")
-
-
-def _budget(feature: Feature, device: Any) -> int:
-    """Bytes for what is needed on the way to a feature."""
-    import torch
-
-    # What users wrote needs the memory of the host.
-    if device.type != "cuda" or not has_device_feature(feature.name):
-        return _BUDGET
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(_SHARE * (free + kept))
 
 
 def _chunks(

@@ -35,8 +35,6 @@ from pliant.namespace import (
 from pliant.shape import SIMILARITY, Similarity, align
 
 if TYPE_CHECKING:
-    from pliant.appearance.device_views import Views
-    from pliant.appearance.view import View
     from pliant.experts.patches import Window
 
 CHANNELS = 8
@@ -247,7 +245,8 @@ def stepped(expert: LinearExpert, step: Step, part: Window, shape: Float64) -> F
 def moved_by(basis: Float64, shapes: Float64, placed: Similarity, parameters: Floats) -> Float64:
     """Shapes `(..., v, 2)` moved by parameters `(..., q)` of the basis, in the frame that is `placed` onto them."""
     moves = (in_double(parameters) @ beside(basis, parameters).T).reshape(shapes.shape)
-    return in_double(shapes + Similarity(placed.factor, 0 * placed.offset).apply(moves))
+    moved: Float64 = in_double(shapes + Similarity(placed.factor, 0 * placed.offset).apply(moves))
+    return moved
 
 
 def sighted(
@@ -267,14 +266,15 @@ def seen_by(layer: Filters, found: Look) -> tuple[Float64, Float64]:
 
 
 class Look(NamedTuple):
-    """Answers of filters `(v, side, side)`, the places `(v, 2)` of the first ones in the view, and the view.
+    """Answers of filters `(v, side, side)`, the places `(v, 2)` of the first ones in the view, and the `View`.
 
-    The mean shape is at `size * mean + centre` there. On a device, all are of B objects: `(B, v, side, side)`.
+    The mean shape is at `size * mean + centre` there. On a device, all are of B objects: `(B, v, side, side)`, and
+    `Views`.
     """
 
     values: Float32
     first: Float64
-    view: View | Views
+    view: Any
     centre: Float64
 
 
@@ -300,10 +300,11 @@ def normalised(values: Float32, sharpness: Floats) -> Float64:
     xp = namespace(values)
     highest = xp.amax(values, axis=(-2, -1), keepdims=True)
     weights = xp.exp((values - highest) * beside(sharpness, values)[:, None, None])
-    return in_double(weights / weights.sum(axis=(-2, -1), keepdims=True))
+    normal: Float64 = in_double(weights / weights.sum(axis=(-2, -1), keepdims=True))
+    return normal
 
 
-def moments(weights: Float64, first: Float64) -> tuple[Float64, Float64]:
+def moments(weights: Float64, first: Float64 | float) -> tuple[Float64, Float64]:
     """Means `(v, 2)` and covariances `(v, 2, 2)` of weights `(v, rows, columns)`, the first of which is at `first`.
 
     There may be further axes in front, of several objects.
@@ -336,7 +337,8 @@ def brought_together(
     system = _products(by_landmark, weighted) + beside(expert.prior, points)
     parameters = solutions(system, _products(weighted, away[..., None])[..., 0])
     together = mean + (basis @ parameters[..., None]).reshape(points.shape)
-    return found.view.to_image(size * together + centre)
+    shape: Float64 = found.view.to_image(size * together + centre)
+    return shape
 
 
 def _products(left: Array, right: Array) -> Array:

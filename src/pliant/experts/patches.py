@@ -58,7 +58,7 @@ def window(image: Image, shape: Floats, finest: float) -> Window:
 
 
 def window_about(shapes: Floats, images: Any, finest: float) -> tuple[Float64, Float64, Any]:
-    """Origins `(..., 2)`, scales `(...)`, and heights and widths `(..., 2)` of the windows about `shapes (..., v, 2)`.
+    """Origins `(..., 2)`, scales `(...)`, and heights and widths `(..., 2)` of windows about `shapes (..., v, 2)`.
 
     Heights and widths of the images are `images (..., 2)`.
     """

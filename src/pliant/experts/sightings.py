@@ -52,7 +52,9 @@ class Sightings(Concise):
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Which landmarks are seen at all, `(B, v)`."""
-        return (self.precision != 0).reshape(*self.precision.shape[:-2], -1).any(axis=-1)
+        flat = (self.precision != 0).reshape(*self.precision.shape[:-2], -1)
+        seen: NDArray[np.bool_] = flat.any(axis=-1)
+        return seen
 
     def of(self, rows: Sequence[int] | NDArray[np.integer]) -> Sightings:
         """Return the sightings of some of the objects.
@@ -178,7 +180,8 @@ def moved_precision(precision: Floats, by: Similarity) -> Float64:
     """Precisions `(..., v, 2, 2)` of points that a similarity has moved: an enlargement makes them less."""
     turn = _turn(by)
     turned = turn @ precision @ namespace(turn).swapaxes(turn, -1, -2)
-    return in_double(turned / by.scale[..., None, None, None] ** 2)
+    moved: Float64 = in_double(turned / by.scale[..., None, None, None] ** 2)
+    return moved
 
 
 def moved_covariance(covariance: Floats, by: Similarity) -> Float64:
@@ -192,4 +195,5 @@ def _turn(by: Similarity) -> Float64:
     xp = namespace(by.factor)
     unit = by.factor / xp.abs(by.factor)
     rows = [xp.stack([unit.real, -unit.imag], axis=-1), xp.stack([unit.imag, unit.real], axis=-1)]
-    return xp.stack(rows, axis=-2)[..., None, :, :]
+    turns: Float64 = xp.stack(rows, axis=-2)[..., None, :, :]
+    return turns

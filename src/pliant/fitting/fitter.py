@@ -17,10 +17,13 @@ from pliant.appearance.subspace import Subspace, restrict
 from pliant.appearance.view import can_be_looked_at
 from pliant.arrays import Float64, Floats, Image, Lean
 from pliant.devices import ON_TORCH, DeviceFailed, find_device, is_breakdown, is_out_of_memory, release_memory
+from pliant.experts.on_device import look_on_device, looks_on_device
+from pliant.experts.sightings import Expert, Sightings
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
 from pliant.fitting.guided import (
     GUIDED,
+    Looking,
     agree,
     coarse_levels,
     first_level,
@@ -267,7 +270,11 @@ class Fitter(Lean):
         if self.model.expert is None or not every:
             return [[] for _ in groups]
         heard = guides(
-            self.model, self.model.expert, [state.image for state in every], [state.points for state in every]
+            self.model,
+            self.model.expert,
+            [state.image for state in every],
+            [state.points for state in every],
+            self._looking(self.model.expert),
         )
         led = {
             id(state): State(state.image, state.start, guide.points, state.mirrored, guide=guide)
@@ -275,6 +282,18 @@ class Fitter(Lean):
             if guide is not None
         }
         return [[led[id(state)] for state in group if id(state) in led] for group in groups]
+
+    def _looking(self, expert: Expert) -> Looking | None:
+        """How an expert looks at images that lie on a device; None if it looks at them on the host."""
+        uploads = self._uploads
+        if uploads is None or not looks_on_device(expert):
+            return None
+
+        def look_there(images: Sequence[Image], shapes: Float64, number: int) -> Sightings:
+            pictures, which = uploads.of(images)
+            return look_on_device(expert, pictures, np.array(which), shapes, number)
+
+        return look_there
 
     def _one_level(
         self,

@@ -89,7 +89,7 @@ def guides(
         for row in np.flatnonzero(fine):
             k = rows[row]
             points[k] = fitted[row]
-            found[k] = Guide(points[k], seen.of([row]), heeded.of([row]))
+            found[k] = Guide(points[k], seen.of([int(row)]), heeded.of([int(row)]))
     return found
 
 

@@ -50,12 +50,14 @@ class Similarity(Concise):
     @property
     def scale(self) -> Float64:
         """The factor by which lengths grow, `(...)`."""
-        return namespace(self.factor).abs(self.factor)
+        scale: Float64 = namespace(self.factor).abs(self.factor)
+        return scale
 
     @property
     def angle(self) -> Float64:
         """The angle in radians, `(...)`. A positive angle turns the x axis towards the y axis."""
-        return namespace(self.factor).angle(self.factor)
+        angle: Float64 = namespace(self.factor).angle(self.factor)
+        return angle
 
     def apply(self, points: Floats) -> Float64:
         """Move points.
@@ -272,7 +274,7 @@ def shape_size(points: Floats) -> Float64:
     return np.asarray(np.mean(np.ptp(points, axis=-2), axis=-1), dtype=np.float64)
 
 
-def in_one_place(points: Floats) -> NDArray[np.bool_]:
+def in_one_place(points: Any) -> Any:
     """Which shapes `(..., v, 2)` have all their landmarks in the same place."""
     if is_tensor(points):
         return (points.amin(axis=-2) == points.amax(axis=-2)).all(axis=-1)
@@ -297,4 +299,5 @@ def _complex(points: Floats) -> Complex:
 
 
 def _points(z: Complex) -> Float64:
-    return namespace(z).stack([z.real, z.imag], axis=-1)
+    points: Float64 = namespace(z).stack([z.real, z.imag], axis=-1)
+    return points
