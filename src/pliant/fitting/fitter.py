@@ -326,6 +326,7 @@ class Fitter(Lean):
         if ranked:
             ranks = relative_costs(level, views.images, views.placed(shapes), ended.final_costs)
         points = views.to_image(shapes)
+        landmarks = landmarks_of(self.model, points, led) if finest and led else points
         for k, state in enumerate(states):
             state.points = points[k]
             state.status = _judged(ended.statuses[k], state.points, state.image)
@@ -333,8 +334,7 @@ class Fitter(Lean):
             state.cost, state.rank = ended.final_costs[k], float(ranks[k])
             if self.keep_trace:
                 state.trace.append(_trace(level, views, ended, k))
-            if finest and state.guide is not None:
-                state.points = landmarks_of(self.model, state.points, state.guide)
+            state.points = landmarks[k]
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
         if finest:
@@ -358,13 +358,14 @@ class Fitter(Lean):
         """What speaks for each fit, where it ended."""
         evidence, spread = gather(problem.kernel, level, subspace, views.images, views.placed(p), heard)
         covariances, fitted = views.spread_to_image(spread), views.to_image(level.shape.instance(p))
+        led = [state.guide for state in states if state.guide is not None]
+        if led:
+            covariances = spread_of(self.model, np.array(places(states)), led, covariances)
         for k, state in enumerate(states):
             state.evidence, state.covariance = evidence[k], covariances[k]
             seen = state.witness if state.guide is None else state.guide.sightings
             if seen is not None:
                 state.evidence = with_sightings(evidence[k], seen, fitted[k])
-            if state.guide is not None:
-                state.covariance = spread_of(self.model, state.points, state.guide, state.covariance)
             if self.model.confidence is not None:
                 size, angle = (
                     float(shape_size(state.points)),

@@ -158,20 +158,18 @@ def term_in_views(
     return landmark_term(level.shape, said, model.expert_weight * unit)
 
 
-def landmarks_of(model: Model, fitted: Floats, guide: Guide) -> Float64:
-    """Landmarks `(v, 2)` in the image given the fitted shape `(v, 2)` there, and what was seen."""
+def landmarks_of(model: Model, fitted: Floats, heard: Sequence[Guide]) -> Float64:
+    """Landmarks `(B, v, 2)` in the images given the fitted shapes `(B, v, 2)` there, and what was seen."""
     finest = model.levels[-1]
     noise = model_noise(model, finest)
-    return np.asarray(posterior_points(finest.shape, noise, fitted[None], guide.heeded)[0])
+    return posterior_points(finest.shape, noise, fitted, together([guide.heeded for guide in heard]))
 
 
-def spread_of(model: Model, points: Floats, guide: Guide, covariance: Floats) -> Float64:
-    """Covariances `(v, 2, 2)` of the landmarks `points (v, 2)`, if the fitted shape has these in the image."""
+def spread_of(model: Model, points: Floats, heard: Sequence[Guide], covariances: Floats) -> Float64:
+    """Covariances `(B, v, 2, 2)` of landmarks `points (B, v, 2)`, if the fitted shapes have these in the images."""
     finest = model.levels[-1]
-    noise = model_noise(model, finest)
-    return np.asarray(
-        posterior_covariance(finest.shape, noise, points[None], guide.heeded, covariance[None])[0]
-    )
+    noise, seen = model_noise(model, finest), together([guide.heeded for guide in heard])
+    return posterior_covariance(finest.shape, noise, points, seen, covariances)
 
 
 def agree(found: Floats, led: Sequence[Floats]) -> bool:
