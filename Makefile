@@ -53,7 +53,8 @@ test-experts: $(READY)  ## run the tests that need PyTorch, which is installed i
 
 test-gpu: $(READY)  ## run the tests of fits on a device, with PyTorch: on a GPU, or on the CPU if there is none
 	$(BIN)/python -c 'import torch' 2>/dev/null || $(INSTALL) torch==2.13.0
-	$(BIN)/python -m pytest tests/test_torch_kernel.py tests/test_torch_loops.py tests/test_device_views.py tests/test_devices.py
+	$(BIN)/python -m pytest tests/test_torch_kernel.py tests/test_torch_loops.py tests/test_device_views.py tests/test_device_experts.py \
+	  tests/test_devices.py
 
 # Old packages warn of what newer ones have changed: here that is no error.
 test-lowest:     ## run the tests with the lowest versions that pyproject.toml allows, in .venv-lowest: as long as make test

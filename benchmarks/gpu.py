@@ -8,6 +8,9 @@ arithmetic is that of the products with A, and the share of bandwidth that of th
 to be read and written. Equality is that of the landmarks on LFPW's test set from three starts each, against the
 kernel of the CPU.
 
+The part `experts` has models of its own, with an expert each (a linear one, and on a GPU a network that is trained
+for half a minute): what the expert alone sees a second, fits a second, and how far both are from the CPU's.
+
 Without a GPU, everything runs on the CPU's PyTorch with few images, which shows that it works and no more.
 """
 
@@ -18,6 +21,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +33,12 @@ import pliant
 from pliant.appearance.device_pictures import Pictures, upload
 from pliant.batch import fit_all
 from pliant.devices import find_device
+from pliant.experts.frames import crop_frame
+from pliant.experts.lesson import Jitter
+from pliant.experts.network import NetworkExpert, Stage
+from pliant.experts.network_learning import trusted
+from pliant.experts.on_device import look_on_device
+from pliant.experts.windows import make_lesson
 from pliant.fitting.device_fits import fit_pictures
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.looking import views_at
@@ -62,7 +72,7 @@ def main() -> None:
     )
     parser.add_argument("--fits", type=int, default=4096, help="fits in a batch")
     parser.add_argument(
-        "--parts", default="ceilings,rates,equal,files,others,splines", help="what to measure"
+        "--parts", default="ceilings,rates,equal,files,others,splines,experts", help="what to measure"
     )
     parser.add_argument("--json", type=Path, help="write all figures here")
     options = parser.parse_args()
@@ -70,48 +80,60 @@ def main() -> None:
     device, count = ("cuda", options.fits) if there else ("torch", 8)
     print(data.machine())
     print(torch.cuda.get_device_name() if there else "no GPU: PyTorch on the CPU, few images")
+    parts = options.parts.split(",")
+    found: Row = {}
     with tempfile.TemporaryDirectory() as scratch:
-        model = _model(options.model, Path(scratch), "piecewise-affine", there)
-        test = _test_images(Path(scratch) / "test")
-        finest = model.levels[-1].appearance
-        print(f"A: {finest.components.shape[1]:,} x {finest.modes}, {len(test)} images", flush=True)
-        parts = options.parts.split(",")
-        found: Row = {}
-        if "ceilings" in parts:
-            found["ceilings"] = _ceilings(there)
-            print(found["ceilings"], flush=True)
-        work = _Work(model, test, device, count)
-        if "rates" in parts:
-            found["rates"] = [
-                row
-                for algorithm in _MAIN
-                for sampling in (1.0, 0.5, 0.25)
-                for precision in ("float32", "tf32")
-                for row in [_rate(work, algorithm, sampling, precision)]
-            ]
-            for row in found["rates"] if "ceilings" in found else []:
-                row |= _shares(work, row, found["ceilings"])
-            _print(found["rates"])
-        if "equal" in parts:
-            found["equal"] = _equality(work)
-            _print(found["equal"])
-        if "others" in parts:
-            found["others"] = [_rate(work, algorithm, 1.0, "float32", few=True) for algorithm in _OTHERS]
-            _print(found["others"])
-        if "files" in parts:
-            found["files"] = _from_files(work)
-            print(found["files"], flush=True)
-        if "splines" in parts:
-            splines = _model(None, Path(scratch) / "splines", "thin-plate-spline", there, most=400)
-            work = _Work(splines, test, device, count)
-            found["splines"] = [
-                _rate(work, name, 1.0, precision, few=True)
-                for name in ("ssd-asy-gn-sch", "po-asy-gn")
-                for precision in ("float32", "tf32")
-            ]
-            _print(found["splines"])
+        if "experts" in parts:
+            found["experts"] = _experts(Path(scratch) / "experts", device, count)
+            _print(found["experts"])
+        if parts != ["experts"]:
+            _measure(options, parts, Path(scratch), device, count, found)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1))
+
+
+def _measure(
+    options: argparse.Namespace, parts: list[str], scratch: Path, device: str, count: int, found: Row
+) -> None:
+    """All that a model of the paper's size is measured with."""
+    there = device == "cuda"
+    model = _model(options.model, scratch, "piecewise-affine", there)
+    test = _test_images(scratch / "test")
+    finest = model.levels[-1].appearance
+    print(f"A: {finest.components.shape[1]:,} x {finest.modes}, {len(test)} images", flush=True)
+    if "ceilings" in parts:
+        found["ceilings"] = _ceilings(there)
+        print(found["ceilings"], flush=True)
+    work = _Work(model, test, device, count)
+    if "rates" in parts:
+        found["rates"] = [
+            row
+            for algorithm in _MAIN
+            for sampling in (1.0, 0.5, 0.25)
+            for precision in ("float32", "tf32")
+            for row in [_rate(work, algorithm, sampling, precision)]
+        ]
+        for row in found["rates"] if "ceilings" in found else []:
+            row |= _shares(work, row, found["ceilings"])
+        _print(found["rates"])
+    if "equal" in parts:
+        found["equal"] = _equality(work)
+        _print(found["equal"])
+    if "others" in parts:
+        found["others"] = [_rate(work, algorithm, 1.0, "float32", few=True) for algorithm in _OTHERS]
+        _print(found["others"])
+    if "files" in parts:
+        found["files"] = _from_files(work)
+        print(found["files"], flush=True)
+    if "splines" in parts:
+        splines = _model(None, scratch / "splines", "thin-plate-spline", there, most=400)
+        work = _Work(splines, test, device, count)
+        found["splines"] = [
+            _rate(work, name, 1.0, precision, few=True)
+            for name in ("ssd-asy-gn-sch", "po-asy-gn")
+            for precision in ("float32", "tf32")
+        ]
+        _print(found["splines"])
 
 
 class _Work:
@@ -244,10 +266,73 @@ def _from_files(work: _Work) -> Row:
     tasks = (tasks * turns)[: 6_144 if work.device == "cuda" else 8]
     out: Row = {"files": len(tasks)}
     for algorithm in _MAIN:
-        for precision in "tf32":
+        for precision in ("float32", "tf32"):
             fitter = work.fitter(algorithm, work.device, precision=precision)
             out[f"{algorithm} {precision} a second"] = len(tasks) / _fits(fitter, tasks)[1]
     return out
+
+
+def _experts(scratch: Path, device: str, count: int) -> list[Row]:
+    """Models with experts: what they see and fits a second, on the device and on the CPU."""
+    there = device == "cuda"
+    train, test = data.faces(scratch / "train", 60)[: 160 if there else 30], _test_images(scratch / "test")
+    settings = pliant.Training(experts="linear", confidence=False, detector="none")
+    begin = time.perf_counter()
+    model = pliant.train(train, settings)
+    print(f"linear expert: trained in {time.perf_counter() - begin:.0f} s", flush=True)
+    rows = [_with_expert("linear", model, test, device, count)]
+    if there:
+        begin = time.perf_counter()
+        network = _network(train, model.levels[-1].shape.mean)
+        print(f"network: trained in {time.perf_counter() - begin:.0f} s", flush=True)
+        rows.append(_with_expert("network", replace(model, expert=network), test, device, count))
+    return rows
+
+
+def _with_expert(name: str, model: pliant.Model, test: pliant.Dataset, device: str, count: int) -> Row:
+    expert, work = model.expert, _Work(model, test, device, count)
+    assert expert is not None
+
+    def look_there() -> Any:
+        return look_on_device(expert, work.pictures, work.which, work.batch, 0).on_host()
+
+    few = min(count, 128)
+    tasks = [(work.images[k], start) for k, start in zip(work.which, work.batch, strict=True)]
+    how: Row = {"trace": False, "confidence": False}
+    fitted, seconds = _fits(make_fitter(model, device=device, **how), tasks)
+    here, on_cpu = _fits(make_fitter(model, **how), tasks[:few])
+    apart = np.abs(fitted[:few] - here).max(axis=(1, 2))
+    seen = expert.look([image for image, _ in tasks[:few]], work.batch[:few], 0)
+    row = {
+        "expert": name,
+        "fits": count,
+        "looks_per_second": count / _seconds(look_there, 2),
+        "fits_per_second": count / seconds,
+        "cpu_fits_per_second": few / on_cpu,
+        "sightings_apart_px": float(np.abs(look_there().points[:few] - seen.points).max()),
+        "within_0.05_px": float(np.mean(apart < 0.05)),
+        "median_px": float(np.median(apart)),
+        "largest_px": float(apart.max()),
+    }
+    print(json.dumps(row), flush=True)
+    return row
+
+
+def _network(train: pliant.Dataset, mean: Any) -> NetworkExpert:
+    """An expert like that of `pliant train`, after a fraction of the steps."""
+    from pliant.experts.network_training import train_network
+
+    samples = [(sample.image(), sample.points()) for sample in train]
+    stages = []
+    for pixels, margin, widths, steps, jitter in (
+        (64, 0.5, (16, 32, 40, 48), 500, Jitter(shift=0.32, zoom=0.2, turn=0.35)),
+        (128, 0.14, (16, 32, 48, 64, 80), 1000, Jitter(shift=0.08, zoom=0.12, turn=0.18)),
+    ):
+        frame = crop_frame(mean, pixels, margin, 2 ** len(widths))
+        weights = train_network(make_lesson(samples, frame, jitter), widths, steps, device="cuda")
+        spread = np.broadcast_to((0.02 * frame.extent) ** 2 * np.eye(2), (len(mean), 2, 2))
+        stages.append(Stage(frame, weights, 1.0, spread))
+    return trusted(NetworkExpert(tuple(stages)), samples[:30])
 
 
 def _ceilings(there: bool) -> Row:

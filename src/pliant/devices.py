@@ -16,6 +16,13 @@ ON_TORCH = ("cuda", "torch")
 """Devices whose arrays are tensors: a GPU, and PyTorch on the CPU, which is for tests."""
 
 
+_BUDGET = 2**31
+"""Bytes of memory for what is needed at once, if there is no GPU."""
+
+_SHARE = 0.25
+"""The same for a GPU, of what is free of its memory."""
+
+
 class DeviceFailed(RuntimeError):
     """A device broke down in the middle of its work: no image is to blame, and no other will be fitted on it."""
 
@@ -82,6 +89,38 @@ def matrix_units(allowed: bool) -> Iterator[None]:
         yield
     finally:
         setattr(products, switch, before)
+
+
+@contextmanager
+def exact_convolutions() -> Iterator[None]:
+    """Convolutions, and products of matrices, on a GPU in the full precision of float32 in here."""
+    import torch
+
+    library = torch.backends.cudnn
+    # As in `matrix_units`.
+    new = hasattr(library, "conv") and hasattr(library.conv, "fp32_precision")
+    where, switch, value = (library.conv, "fp32_precision", "ieee") if new else (library, "allow_tf32", False)
+    before = getattr(where, switch)
+    setattr(where, switch, value)
+    try:
+        with exact_products():
+            yield
+    finally:
+        setattr(where, switch, before)
+
+
+def memory_for_parts(device: Any) -> int:
+    """Bytes for what is needed at once on the way to a result, where the work can be done in parts.
+
+    On a GPU it is a share of what is free: there, larger parts are faster.
+    """
+    import torch
+
+    if device.type != "cuda":
+        return _BUDGET
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(_SHARE * (free + kept))
 
 
 def exact_products() -> Any:

@@ -112,6 +112,14 @@ def full(shape: tuple[int, ...], value: float, array: Array) -> Array:
     return np.full(shape, value)
 
 
+def counted(length: int, array: Array) -> Array:
+    """The numbers from 0 to `length` - 1 in float64, beside another array."""
+    if is_tensor(array):
+        torch = sys.modules["torch"]
+        return torch.arange(length, dtype=torch.float64, device=array.device)
+    return np.arange(length, dtype=np.float64)
+
+
 def eigh(matrices: Array) -> tuple[Array, Array]:
     """Eigenvalues `(B, k)` and eigenvectors `(B, k, k)` of symmetric matrices `(B, k, k)`."""
     if is_tensor(matrices) and matrices.device.type == "cuda" and matrices.shape[-1] > _MOST_BATCHED:
@@ -136,6 +144,23 @@ def _eigh_on_the_host(matrices: Array) -> tuple[Array, Array]:
     found = list(shared_pool().map(one, [part for part in parts if len(part)]))
     values, vectors = (np.concatenate([pair[k] for pair in found]) for k in (0, 1))
     return torch.as_tensor(values, device=matrices.device), torch.as_tensor(vectors, device=matrices.device)
+
+
+def inverses(matrices: Array) -> Array:
+    """Inverses of matrices `(..., 2, 2)`, without waiting for a device."""
+    if not is_tensor(matrices):
+        return np.linalg.inv(matrices)
+    a, b, c, d = matrices.flatten(-2).unbind(-1)
+    torch = sys.modules["torch"]
+    adjugates = torch.stack([d, -b, -c, a], dim=-1) / (a * d - b * c)[..., None]
+    return adjugates.unflatten(-1, (2, 2))
+
+
+def solutions(matrices: Array, right: Array) -> Array:
+    """Solutions `(..., k)` of positive systems `(..., k, k)` with right-hand sides `(..., k)`."""
+    if is_tensor(matrices):
+        return positive_solution(matrices, right, 0.0, 1e-12)
+    return np.linalg.solve(matrices, right[..., None])[..., 0]
 
 
 def blocks_of(rows: list[list[Array]]) -> Array:

@@ -21,13 +21,8 @@ from pliant.appearance.device_pictures import Int64, Pictures, Windows, bytes_ne
 from pliant.appearance.features import Feature, find_feature
 from pliant.appearance.view import LARGEST_SIDE, SPRAWL, WIDEST, too_wide
 from pliant.arrays import Float64, Floats
-from pliant.devices import Tensor, on_device
-
-_BUDGET = 2**31
-"""Bytes of memory for what is needed on the way to the features of a batch, the features themselves not counted."""
-
-_SHARE = 0.25
-"""The same for a GPU, of what is free of its memory: there, larger parts of a batch are faster."""
+from pliant.devices import Tensor, memory_for_parts, on_device
+from pliant.shape import align
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,7 +99,9 @@ def feature_views(
     windows = _windows(pictures, which, points, scales, angles, margin + found.reach)
     count = len(windows.which)
     pixels = None
-    budget = _budget(found, device) if budget is None else budget
+    if budget is None:
+        # What users wrote needs the memory of the host.
+        budget = memory_for_parts(device if has_device_feature(found.name) else torch.device("cpu"))
     for rows in _chunks(pictures, windows, found, colour, budget):
         values = _features(pictures, windows.of(rows), found, colour)
         if len(rows) == count:
@@ -127,34 +124,14 @@ def feature_views(
     )
 
 
-def placed(vertices: Floats, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Scales and angles `(B,)` of the similarities that bring a frame's vertices `(v, 2)` nearest to points.
-
-    As `shape.align` has them, for points `(B, v, 2)` on a device. What is not finite has a scale that is not.
-    """
-    import torch
-
-    from_centre = vertices - vertices.mean(axis=0)
-    frame = torch.view_as_complex(on_device(from_centre, points.device))
-    factors = torch.view_as_complex(points.contiguous()) @ frame.conj() / float(np.sum(from_centre**2))
-    # Rounding must not turn or shrink what is as in the frame: such views are made in another way.
-    return _snapped(factors.abs(), 1.0), _snapped(factors.angle(), 0.0)
-
-
-def _snapped(values: Tensor, to: float) -> Tensor:
-    """Values that are all but `to` made equal to it."""
-    import torch
-
-    return torch.where((values - to).abs() < 1e-12, to, values)
-
-
 def can_be_looked_at(vertices: Floats, points: Tensor, sides: Tensor) -> Tensor:
     """As `view.can_be_looked_at`, for points `(B, v, 2)` and sides `(B,)` on a device."""
     low, high = points.amin(dim=1), points.amax(dim=1)
     span = (high / 2 - low / 2).amax(dim=-1) * 2
-    scales, _ = placed(vertices, points)
     own = float(np.linalg.norm(np.ptp(vertices, axis=0)))
-    return (span <= WIDEST * sides) & ((high - low).amax(dim=-1) / scales <= SPRAWL * own)
+    return (span <= WIDEST * sides) & (
+        (high - low).amax(dim=-1) / align(vertices, points).scale <= SPRAWL * own
+    )
 
 
 def _windows(pictures: Pictures, which: Any, points: Any, scales: Any, angles: Any, margin: float) -> Windows:
@@ -192,18 +169,6 @@ def _check(sizes: Int64, low: Float64, high: Float64, scales: Float64) -> None:
         raise ValueError(f"view {row}: {too_wide(np.stack([low[row], high[row]]), image)}")
     for row in np.flatnonzero(~(np.isfinite(scales) & (scales > 0)))[:1]:
         raise ValueError(f"view {row}: a scale must be a positive number, not {scales[row]}.")
-
-
-def _budget(feature: Feature, device: Any) -> int:
-    """Bytes for what is needed on the way to a feature."""
-    import torch
-
-    # What users wrote needs the memory of the host.
-    if device.type != "cuda" or not has_device_feature(feature.name):
-        return _BUDGET
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(_SHARE * (free + kept))
 
 
 def _chunks(

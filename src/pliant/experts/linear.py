@@ -14,16 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from pliant.arrays import Concise, Float32, Float64, Floats, Image, readonly
 from pliant.experts.sightings import Sightings
+from pliant.namespace import (
+    Array,
+    beside,
+    counted,
+    identity,
+    in_double,
+    inverses,
+    is_tensor,
+    namespace,
+    solutions,
+)
 from pliant.shape import SIMILARITY, Similarity, align
 
 if TYPE_CHECKING:
-    from pliant.appearance.view import View
     from pliant.experts.patches import Window
 
 CHANNELS = 8
@@ -98,6 +109,16 @@ class LinearExpert(Concise):
         return len(self.mean)
 
     @property
+    def finest(self) -> float:
+        """The size that the object has in the finest view, in pixels."""
+        return max([*(step.size for step in self.steps), *(layer.size for layer in self.filters)])
+
+    @cached_property
+    def prior(self) -> Float64:
+        """What the variances of the modes add to a system of all parameters, `(4 + n, 4 + n)`."""
+        return np.diag(np.concatenate([np.zeros(SIMILARITY), 1 / self.variances]))
+
+    @property
     def looks(self) -> int:
         """Once: its own steps lead from the start to where the filters are laid."""
         return 1
@@ -137,10 +158,9 @@ class LinearExpert(Concise):
         from pliant.experts.patches import window
 
         nothing = np.zeros((*shape.shape, 2))
-        finest = max([*(step.size for step in self.steps), *(layer.size for layer in self.filters)])
-        if min(image.shape[:2]) < 1 or unlike(self.mean * finest, shape, image):
+        if min(image.shape[:2]) < 1 or unlike(self.mean * self.finest, shape, image):
             return np.where(np.isfinite(shape), shape, 0.0), nothing
-        part = window(image, shape, finest)
+        part = window(image, shape, self.finest)
         placed = part.to_window(shape)
         for step in self.steps:
             moved = stepped(self, step, part, placed)
@@ -224,8 +244,9 @@ def stepped(expert: LinearExpert, step: Step, part: Window, shape: Float64) -> F
 
 def moved_by(basis: Float64, shapes: Float64, placed: Similarity, parameters: Floats) -> Float64:
     """Shapes `(..., v, 2)` moved by parameters `(..., q)` of the basis, in the frame that is `placed` onto them."""
-    moves = (parameters @ basis.T).reshape(shapes.shape)
-    return np.asarray(shapes + Similarity(placed.factor, np.zeros_like(placed.offset)).apply(moves))
+    moves = (in_double(parameters) @ beside(basis, parameters).T).reshape(shapes.shape)
+    moved: Float64 = in_double(shapes + Similarity(placed.factor, 0 * placed.offset).apply(moves))
+    return moved
 
 
 def sighted(
@@ -235,19 +256,25 @@ def sighted(
     found = answered(expert.mean, layer, part, shape)
     if found is None:
         return None
+    return (*seen_by(layer, found), found)
+
+
+def seen_by(layer: Filters, found: Look) -> tuple[Float64, Float64]:
+    """Where filters see the landmarks `(..., v, 2)`, with covariances `(..., v, 2, 2)`, by what they answer."""
     points, covariance = moments(normalised(found.values, layer.sharpness), found.first)
-    return points, layer.share * covariance + layer.size**2 * layer.spread, found
+    return points, layer.share * covariance + layer.size**2 * beside(layer.spread, covariance)
 
 
 class Look(NamedTuple):
-    """Answers of filters `(v, side, side)`, the places `(v, 2)` of the first ones in the view, and the view.
+    """Answers of filters `(v, side, side)`, the places `(v, 2)` of the first ones in the view, and the `View`.
 
-    The mean shape is at `size * mean + centre` there.
+    The mean shape is at `size * mean + centre` there. On a device, all are of B objects: `(B, v, side, side)`, and
+    `Views`.
     """
 
     values: Float32
     first: Float64
-    view: View
+    view: Any
     centre: Float64
 
 
@@ -270,39 +297,55 @@ def answered(mean: Float64, layer: Filters, part: Window, shape: Float64) -> Loo
 
 def normalised(values: Float32, sharpness: Floats) -> Float64:
     """Answers `(..., v, side, side)` as weights that add up to 1."""
-    highest = values.max(axis=(-2, -1), keepdims=True)
-    weights = np.exp((values - highest) * sharpness[:, None, None])
-    return np.asarray(weights / weights.sum(axis=(-2, -1), keepdims=True), dtype=np.float64)
+    xp = namespace(values)
+    highest = xp.amax(values, axis=(-2, -1), keepdims=True)
+    weights = xp.exp((values - highest) * beside(sharpness, values)[:, None, None])
+    normal: Float64 = in_double(weights / weights.sum(axis=(-2, -1), keepdims=True))
+    return normal
 
 
-def moments(weights: Float64, first: Float64) -> tuple[Float64, Float64]:
-    """Means `(v, 2)` and covariances `(v, 2, 2)` of weights `(v, side, side)`, the first of which is at `first`."""
-    places = np.arange(weights.shape[-1], dtype=np.float64)
+def moments(weights: Float64, first: Float64 | float) -> tuple[Float64, Float64]:
+    """Means `(v, 2)` and covariances `(v, 2, 2)` of weights `(v, rows, columns)`, the first of which is at `first`.
+
+    There may be further axes in front, of several objects.
+    """
+    xp = namespace(weights)
+    across, down = counted(weights.shape[-1], weights), counted(weights.shape[-2], weights)
     along_x, along_y = weights.sum(axis=-2), weights.sum(axis=-1)
-    x, y = along_x @ places, along_y @ places
-    covariance = np.empty((*x.shape, 2, 2))
-    covariance[..., 0, 0] = along_x @ places**2 - x**2
-    covariance[..., 1, 1] = along_y @ places**2 - y**2
-    covariance[..., 0, 1] = covariance[..., 1, 0] = (weights @ places) @ places - x * y
-    return first + np.stack([x, y], axis=-1), covariance
+    x, y = along_x @ across, along_y @ down
+    xx, yy = along_x @ across**2 - x**2, along_y @ down**2 - y**2
+    xy = (weights @ across) @ down - x * y
+    covariance = xp.stack([xx, xy, xy, yy], axis=-1).reshape(*x.shape, 2, 2)
+    return first + xp.stack([x, y], axis=-1), covariance
 
 
 def brought_together(
     expert: LinearExpert, layer: Filters, points: Float64, covariance: Float64, found: Look
 ) -> Float64:
-    """The most likely shape `(v, 2)` of the object, given where its landmarks are seen in a view."""
-    size = layer.size
+    """The most likely shape `(v, 2)` of the object, given where its landmarks are seen in a view.
+
+    On a device, the most likely ones of several objects `(B, v, 2)`.
+    """
+    size, xp = layer.size, namespace(points)
+    mean, basis = beside(expert.mean, points), beside(expert.basis, points)
+    centre = found.centre[..., None, :]
     # The view is turned as the mean shape is: its axes are those of the mean.
-    away = (points - found.centre) / size - expert.mean
-    precision = layer.trust * np.linalg.inv(covariance / size**2 + expert.noise * np.eye(2))
-    basis = expert.basis.reshape(expert.landmarks, 2, -1)
-    weighted = np.einsum("vab,vbq->vaq", precision, basis)
-    system = np.tensordot(basis, weighted, axes=((0, 1), (0, 1)))
-    modes = np.arange(SIMILARITY, len(system))
-    system[modes, modes] += 1 / expert.variances
-    parameters = np.linalg.solve(system, np.tensordot(weighted, away, axes=((0, 1), (0, 1))))
-    together = expert.mean + (expert.basis @ parameters).reshape(-1, 2)
-    return found.view.to_image(size * together + found.centre)
+    away = (points - centre) / size - mean
+    precision = layer.trust * inverses(covariance / size**2 + expert.noise * identity(2, points))
+    by_landmark = basis.reshape(expert.landmarks, 2, -1)
+    weighted = xp.einsum("...vab,vbq->...vaq", precision, by_landmark)
+    system = _products(by_landmark, weighted) + beside(expert.prior, points)
+    parameters = solutions(system, _products(weighted, away[..., None])[..., 0])
+    together = mean + (basis @ parameters[..., None]).reshape(points.shape)
+    shape: Float64 = found.view.to_image(size * together + centre)
+    return shape
+
+
+def _products(left: Array, right: Array) -> Array:
+    """Products `(..., q, k)` of `(..., v, 2, q)` and `(..., v, 2, k)`, summed over landmarks and axes."""
+    if is_tensor(right):
+        return namespace(right).einsum("...vaq,...vak->...qk", left, right)
+    return np.tensordot(left, right, axes=((0, 1), (0, 1)))
 
 
 def _turn(angle: float) -> Float64:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from pliant.arrays import Float32, Float64
 from pliant.compiled import compiled
+from pliant.namespace import beside
 
-_NEGLIGIBLE = 14.0
+NEGLIGIBLE = 14.0
 """Logits so far below the highest add less than a millionth each: nothing is computed for them."""
 
 
 def moments(logits: Float32, height: int, width: int) -> tuple[Float64, Float64]:
     """Means `(v, 2)` and covariances `(v, 2, 2)` of maps `(v, rows, columns)`, in pixels of their window."""
-    _, rows, columns = logits.shape
-    cell = np.array([width / columns, height / rows])
     points, covariance = _moments(np.ascontiguousarray(logits))
+    return in_pixels(points, covariance, logits.shape[1:], height, width)
+
+
+def in_pixels(
+    points: Float64, covariance: Float64, cells: Sequence[int], height: int, width: int
+) -> tuple[Float64, Float64]:
+    """Means `(..., 2)` and covariances `(..., 2, 2)` in cells of a map, in pixels of its window."""
+    cell = np.array([width / cells[1], height / cells[0]])
+    scales, first = beside(np.outer(cell, cell), points), beside((cell - 2) / 2, points)
     # A cell of two pixels is centred on the first of them, and larger ones are made of these.
-    return points * cell + (cell - 2) / 2, covariance * np.outer(cell, cell)
+    return points * beside(cell, points) + first, covariance * scales
 
 
 def cell_places(cells: int, pixels: int) -> Float64:
@@ -36,7 +46,7 @@ def _moments(logits: Float32) -> tuple[Float64, Float64]:
         for row in range(rows):
             for column in range(columns):
                 below = highest - logits[k, row, column]
-                if below < _NEGLIGIBLE:
+                if below < NEGLIGIBLE:
                     weight = np.exp(-below)
                     total += weight
                     x += weight * column

@@ -25,7 +25,7 @@ from pliant.shape.procrustes import Similarity
 _MOST_SIDE, _MOST_LAYERS, _MOST_WIDTH = 1024, 8, 4096
 """Beyond these, a file does not say what a network is: its maps would take any memory."""
 
-_FLAT = 1e-3
+FLAT = 1e-3
 """Added to the contrast of a window, from 0 to 1, so that one of a single tone stays one."""
 
 
@@ -49,7 +49,7 @@ class Stage(Concise):
             cell = 2 ** (_layers(self.weights, "down") - _layers(self.weights, "up"))
             extents = len(self.spread), window.shape[0] // cell, window.shape[1] // cell
             return np.full(extents, np.nan, dtype=np.float32)
-        seen = centred / (np.sqrt(np.mean(centred**2)) + _FLAT)
+        seen = centred / (np.sqrt(np.mean(centred**2)) + FLAT)
         net = _engine(self)
         net.setInput(np.ascontiguousarray(seen, dtype=np.float32)[None, None])
         return np.asarray(net.forward()[0], dtype=np.float32)

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pliant.experts.network_layers import layers_of, through_network
+
 _FLOAT, _FLOAT_ATTRIBUTE, _INT_ATTRIBUTE, _TEXT_ATTRIBUTE, _INTS_ATTRIBUTE = 1, 1, 2, 3, 7
 _IR_VERSION, _OPERATORS = 7, 11
 
@@ -19,23 +21,8 @@ _IR_VERSION, _OPERATORS = 7, 11
 def as_onnx(weights: Mapping[str, NDArray[np.float32]], height: int, width: int) -> bytes:
     """The document of a network for windows `(1, 1, height, width)`: from "window" to "logits"."""
     graph = _Graph(weights)
-    depth, ups = (1 + max(_numbers(weights, side)) for side in ("down", "up"))
-    x, seen = graph.convolution("window", "stem", stride=2), []
-    for number in range(depth):
-        if number:
-            x = graph.add("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
-        x = graph.block(x, f"down.{number}")
-        seen.append(x)
-    for number, other in enumerate(seen[-2 : -2 - ups : -1]):
-        wider = graph.add(
-            "Resize",
-            [x, graph.constant("none", np.zeros(0)), graph.constant("twice", np.array([1, 1, 2, 2]))],
-            mode="nearest",
-            coordinate_transformation_mode="asymmetric",
-            nearest_mode="floor",
-        )
-        x = graph.block(graph.add("Concat", [wider, other], axis=1), f"up.{number}")
-    graph.convolution(x, "head", output="logits")
+    depth, ups = layers_of(weights)
+    through_network(graph, "window", weights)
     landmarks = len(weights["head.weight"])
     contents = graph.written()
     contents += _text(2, "landmarks")
@@ -44,10 +31,6 @@ def as_onnx(weights: Mapping[str, NDArray[np.float32]], height: int, width: int)
     contents += _message(12, _value("logits", (1, landmarks, height // cell, width // cell)))
     operators = _text(1, "") + _number(2, _OPERATORS)
     return _number(1, _IR_VERSION) + _message(7, contents) + _message(8, operators)
-
-
-def _numbers(weights: Mapping[str, NDArray[np.float32]], side: str) -> list[int]:
-    return [int(name.split(".")[1]) for name in weights if name.startswith(f"{side}.")]
 
 
 class _Graph:
@@ -76,19 +59,34 @@ class _Graph:
         self.nodes.append(node)
         return output
 
-    def convolution(self, x: str, name: str, stride: int = 1, output: str = "") -> str:
+    def convolution(self, x: str, name: str, stride: int = 1) -> str:
         weight = self.weights[f"{name}.weight"]
         inputs = [x, self.constant(f"{name}.weight", weight)]
         if f"{name}.bias" in self.weights:
             inputs.append(self.constant(f"{name}.bias", self.weights[f"{name}.bias"]))
         side = weight.shape[-1]
         pads, strides = [side // 2] * 4, [stride] * 2
+        output = "logits" if name == "head" else ""
         return self.add("Conv", inputs, output, kernel_shape=[side] * 2, pads=pads, strides=strides)
 
-    def block(self, x: str, name: str) -> str:
-        around = self.convolution(x, f"{name}.skip") if f"{name}.skip.weight" in self.weights else x
-        inner = self.add("Relu", [self.convolution(x, f"{name}.a")])
-        return self.add("Relu", [self.add("Add", [self.convolution(inner, f"{name}.b"), around])])
+    def rectified(self, x: str) -> str:
+        return self.add("Relu", [x])
+
+    def added(self, one: str, other: str) -> str:
+        return self.add("Add", [one, other])
+
+    def halved(self, x: str) -> str:
+        return self.add("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2])
+
+    def joined(self, coarse: str, fine: str) -> str:
+        wider = self.add(
+            "Resize",
+            [coarse, self.constant("none", np.zeros(0)), self.constant("twice", np.array([1, 1, 2, 2]))],
+            mode="nearest",
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
+        return self.add("Concat", [wider, fine], axis=1)
 
 
 def _varint(number: int) -> bytes:

@@ -25,10 +25,10 @@ _AROUND = 1.0
 _FINER = 2.0
 """Larger objects are shrunk to so many times the size that they are looked at in."""
 
-_SPRAWL = 4.0
+SPRAWL = 4.0
 """Landmarks that reach over more than so many times the object itself, at its own scale, are not looked at."""
 
-_FAR = 8.0
+FAR = 8.0
 """Values of an image, black at 0 and white at 1, are cut off here, on either side."""
 
 
@@ -48,18 +48,28 @@ class Window(NamedTuple):
 
 def window(image: Image, shape: Floats, finest: float) -> Window:
     """Brightness around `shape (v, 2)`, at most so fine as views need in which the object has the size `finest`."""
-    limit = np.array([image.shape[1], image.shape[0]]) - 1
-    size = float(shape_size(shape))
-    low = np.clip(np.floor(shape.min(axis=0) - _AROUND * size), 0, limit).astype(int)
-    high = np.clip(np.ceil(shape.max(axis=0) + _AROUND * size), low, limit).astype(int)
-    scale = min(1.0, _FINER * finest / max(size, 1e-9))
-    width, height = (np.ceil((high - low) * scale) + 1).astype(int)
+    low, scale, (height, width) = window_about(shape, np.array(image.shape[:2]), finest)
     planes = in_range(image)
-    grey = resample(planes, low.astype(np.float64), scale, (int(height), int(width)), grey=True)[:, :, 0]
+    grey = resample(planes, low, float(scale), (int(height), int(width)), grey=True)[:, :, 0]
     if not np.issubdtype(planes.dtype, np.floating):
-        return Window(grey, low.astype(np.float64), scale)
-    clipped = np.clip(np.nan_to_num(grey, nan=0.0, posinf=_FAR, neginf=-_FAR), -_FAR, _FAR)
-    return Window(clipped, low.astype(np.float64), scale)
+        return Window(grey, low, float(scale))
+    clipped = np.clip(np.nan_to_num(grey, nan=0.0, posinf=FAR, neginf=-FAR), -FAR, FAR)
+    return Window(clipped, low, float(scale))
+
+
+def window_about(shapes: Floats, images: Any, finest: float) -> tuple[Float64, Float64, Any]:
+    """Origins `(..., 2)`, scales `(...)`, and heights and widths `(..., 2)` of windows about `shapes (..., v, 2)`.
+
+    Heights and widths of the images are `images (..., 2)`.
+    """
+    limit = images[..., ::-1] - 1
+    size = shape_size(shapes)
+    around = _AROUND * size[..., None]
+    low = np.clip(np.floor(shapes.min(axis=-2) - around), 0, limit)
+    high = np.clip(np.ceil(shapes.max(axis=-2) + around), low, limit)
+    scale = np.minimum(1.0, _FINER * finest / np.maximum(size, 1e-9))
+    extents = np.ceil((high - low) * scale[..., None]) + 1
+    return low, scale, extents[..., ::-1].astype(np.int64)
 
 
 def look_at(
@@ -72,7 +82,7 @@ def look_at(
     """
     enlarged, angle = float(placed.scale), float(placed.angle)
     # As `unlike` has it, which would align the two once more.
-    sprawl = float(np.ptp(shape, axis=0).max()) <= _SPRAWL * float(np.ptp(mean, axis=0).max()) * enlarged
+    sprawl = float(np.ptp(shape, axis=0).max()) <= SPRAWL * float(np.ptp(mean, axis=0).max()) * enlarged
     if not (enlarged > 0 and math.isfinite(angle) and sprawl) or too_wide(shape, part.grey):
         return None
     feature = find_feature("dsift")

@@ -16,6 +16,7 @@ import numpy as np
 
 from pliant.arrays import Float64, Floats
 from pliant.experts.sightings import Sightings, moved_covariance
+from pliant.namespace import beside, identity, inverses, namespace
 from pliant.shape import ShapeModel, align
 
 
@@ -26,8 +27,9 @@ def shape_noise(shape: ShapeModel) -> Float64:
 
 def about_the_shape(sightings: Sightings, noise: Floats) -> Sightings:
     """What sightings say about shapes: with precisions (N + L^-1)^-1, for noise `(..., v, 2, 2)` in their frame."""
-    precision = sightings.precision @ np.linalg.inv(np.eye(2) + noise @ sightings.precision)
-    return Sightings(sightings.points, (precision + np.swapaxes(precision, -1, -2)) / 2)
+    known = sightings.precision
+    precision = known @ inverses(identity(2, known) + beside(noise, known) @ known)
+    return Sightings(sightings.points, (precision + namespace(known).swapaxes(precision, -1, -2)) / 2)
 
 
 def posterior_points(shape: ShapeModel, noise: Floats, fitted: Floats, sightings: Sightings) -> Float64:

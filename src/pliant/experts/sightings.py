@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float64, Floats, Image
+from pliant.namespace import in_double, namespace, on_host
 from pliant.shape.facing import flipped
 from pliant.shape.procrustes import Similarity
 
@@ -51,7 +52,9 @@ class Sightings(Concise):
     @property
     def seen(self) -> NDArray[np.bool_]:
         """Which landmarks are seen at all, `(B, v)`."""
-        return np.asarray(np.any(self.precision != 0, axis=(-2, -1)))
+        flat = (self.precision != 0).reshape(*self.precision.shape[:-2], -1)
+        seen: NDArray[np.bool_] = flat.any(axis=-1)
+        return seen
 
     def of(self, rows: Sequence[int] | NDArray[np.integer]) -> Sightings:
         """Return the sightings of some of the objects.
@@ -75,6 +78,17 @@ class Sightings(Concise):
 
         """
         return Sightings(self.points[rows], self.precision[rows])
+
+    def on_host(self) -> Sightings:
+        """Return the same sightings as arrays of NumPy.
+
+        Returns
+        -------
+        Sightings
+            These, unless they lie on a device.
+
+        """
+        return Sightings(on_host(self.points), on_host(self.precision))
 
     def moved(self, by: Similarity) -> Sightings:
         """Return the same sightings after a similarity transform.
@@ -165,7 +179,9 @@ def together(parts: Sequence[Sightings]) -> Sightings:
 def moved_precision(precision: Floats, by: Similarity) -> Float64:
     """Precisions `(..., v, 2, 2)` of points that a similarity has moved: an enlargement makes them less."""
     turn = _turn(by)
-    return np.asarray(turn @ precision @ np.swapaxes(turn, -1, -2) / by.scale[..., None, None, None] ** 2)
+    turned = turn @ precision @ namespace(turn).swapaxes(turn, -1, -2)
+    moved: Float64 = in_double(turned / by.scale[..., None, None, None] ** 2)
+    return moved
 
 
 def moved_covariance(covariance: Floats, by: Similarity) -> Float64:
@@ -176,6 +192,8 @@ def moved_covariance(covariance: Floats, by: Similarity) -> Float64:
 
 def _turn(by: Similarity) -> Float64:
     """The rotations `(..., 1, 2, 2)` of similarities `(...)`."""
-    unit = by.factor / np.abs(by.factor)
-    rows = [np.stack([unit.real, -unit.imag], axis=-1), np.stack([unit.imag, unit.real], axis=-1)]
-    return np.stack(rows, axis=-2)[..., None, :, :]
+    xp = namespace(by.factor)
+    unit = by.factor / xp.abs(by.factor)
+    rows = [xp.stack([unit.real, -unit.imag], axis=-1), xp.stack([unit.imag, unit.real], axis=-1)]
+    turns: Float64 = xp.stack(rows, axis=-2)[..., None, :, :]
+    return turns

@@ -17,10 +17,13 @@ from pliant.appearance.subspace import Subspace, restrict
 from pliant.appearance.view import can_be_looked_at
 from pliant.arrays import Float64, Floats, Image, Lean
 from pliant.devices import ON_TORCH, DeviceFailed, find_device, is_breakdown, is_out_of_memory, release_memory
+from pliant.experts.on_device import look_on_device, looks_on_device
+from pliant.experts.sightings import Expert, Sightings
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.cost import SSD
 from pliant.fitting.guided import (
     GUIDED,
+    Looking,
     agree,
     coarse_levels,
     first_level,
@@ -267,7 +270,11 @@ class Fitter(Lean):
         if self.model.expert is None or not every:
             return [[] for _ in groups]
         heard = guides(
-            self.model, self.model.expert, [state.image for state in every], [state.points for state in every]
+            self.model,
+            self.model.expert,
+            [state.image for state in every],
+            [state.points for state in every],
+            self._looking(self.model.expert),
         )
         led = {
             id(state): State(state.image, state.start, guide.points, state.mirrored, guide=guide)
@@ -275,6 +282,18 @@ class Fitter(Lean):
             if guide is not None
         }
         return [[led[id(state)] for state in group if id(state) in led] for group in groups]
+
+    def _looking(self, expert: Expert) -> Looking | None:
+        """How an expert looks at images that lie on a device; None if it looks at them on the host."""
+        uploads = self._uploads
+        if uploads is None or not looks_on_device(expert):
+            return None
+
+        def look_there(images: Sequence[Image], shapes: Float64, number: int) -> Sightings:
+            pictures, which = uploads.of(images)
+            return look_on_device(expert, pictures, np.array(which), shapes, number)
+
+        return look_there
 
     def _one_level(
         self,
@@ -307,6 +326,7 @@ class Fitter(Lean):
         if ranked:
             ranks = relative_costs(level, views.images, views.placed(shapes), ended.final_costs)
         points = views.to_image(shapes)
+        landmarks = landmarks_of(self.model, points, led) if finest and led else points
         for k, state in enumerate(states):
             state.points = points[k]
             state.status = _judged(ended.statuses[k], state.points, state.image)
@@ -314,8 +334,7 @@ class Fitter(Lean):
             state.cost, state.rank = ended.final_costs[k], float(ranks[k])
             if self.keep_trace:
                 state.trace.append(_trace(level, views, ended, k))
-            if finest and state.guide is not None:
-                state.points = landmarks_of(self.model, state.points, state.guide)
+            state.points = landmarks[k]
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
         if finest:
@@ -339,13 +358,14 @@ class Fitter(Lean):
         """What speaks for each fit, where it ended."""
         evidence, spread = gather(problem.kernel, level, subspace, views.images, views.placed(p), heard)
         covariances, fitted = views.spread_to_image(spread), views.to_image(level.shape.instance(p))
+        led = [state.guide for state in states if state.guide is not None]
+        if led:
+            covariances = spread_of(self.model, np.array(places(states)), led, covariances)
         for k, state in enumerate(states):
             state.evidence, state.covariance = evidence[k], covariances[k]
             seen = state.witness if state.guide is None else state.guide.sightings
             if seen is not None:
                 state.evidence = with_sightings(evidence[k], seen, fitted[k])
-            if state.guide is not None:
-                state.covariance = spread_of(self.model, state.points, state.guide, state.covariance)
             if self.model.confidence is not None:
                 size, angle = (
                     float(shape_size(state.points)),

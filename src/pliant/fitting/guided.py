@@ -6,18 +6,19 @@ there: what was far off, small or turned at first is then where the expert has l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pliant.appearance.view import unlike
+from pliant.appearance.view import can_be_looked_at
 from pliant.arrays import Concise, Float64, Floats, Image
 from pliant.experts.posterior import about_the_shape, posterior_covariance, posterior_points, shape_noise
 from pliant.experts.sightings import Expert, Sightings, together
 from pliant.fitting.landmarks import LandmarkTerm, landmark_term
 from pliant.level import Level
 from pliant.model import Model
+from pliant.namespace import Array, beside, full, identity, in_double, namespace, on_host, solutions
 from pliant.shape import SIMILARITY, ShapeModel, Similarity, align, shape_size
 
 CHOOSING = 0.5
@@ -53,34 +54,50 @@ class Guide(Concise):
     heeded: Sightings
 
 
+Looking = Callable[[Sequence[Image], Float64, int], Sightings]
+"""What looks at images about shapes `(B, v, 2)`, as `Expert.look` does; what it sees may lie on a device."""
+
+
 def guides(
-    model: Model, expert: Expert, images: Sequence[Image], starts: Sequence[Floats]
+    model: Model,
+    expert: Expert,
+    images: Sequence[Image],
+    starts: Sequence[Floats],
+    look: Looking | None = None,
 ) -> list[Guide | None]:
-    """What an expert says about the object at each of the starts `(v, 2)`; nothing where it sees nothing."""
+    """What an expert says about the object at each of the starts `(v, 2)`; nothing where it sees nothing.
+
+    `look` looks in its place, from a device: then the shapes are fitted there too.
+    """
     finest = model.levels[-1]
     shape, noise = finest.shape, model_noise(model, finest)
     points = [np.asarray(start, dtype=np.float64) for start in starts]
     found: list[Guide | None] = [None] * len(points)
     rows = list(range(len(points)))
     for number in range(expert.looks):
-        seen = expert.look([images[k] for k in rows], np.array([points[k] for k in rows]), number)
-        rows, seen = _seeing(rows, seen)
-        if not rows:
+        here = np.array([points[k] for k in rows])
+        seen = (look or expert.look)([images[k] for k in rows], here, number)
+        kept = np.flatnonzero(on_host(_seeing(seen)))
+        if not len(kept):
             break
-        fitted, weights = shape_of_sightings(shape, noise, seen, np.array([points[k] for k in rows]))
-        heeded = Sightings(seen.points, seen.precision * weights[:, :, None, None])
-        for row, k in enumerate(rows):
-            if not unlike(shape.mean, fitted[row], images[k]):
-                points[k] = fitted[row]
-                found[k] = Guide(points[k], seen.of([row]), heeded.of([row]))
+        rows, seen = [rows[k] for k in kept], seen.of(kept)
+        fitted, weights = shape_of_sightings(shape, noise, seen, here[kept])
+        heeded = Sightings(seen.points, seen.precision * weights[:, :, None, None]).on_host()
+        fitted, seen = on_host(fitted), seen.on_host()
+        sides = np.array([max(images[k].shape[:2]) for k in rows])
+        fine = can_be_looked_at(shape.mean, fitted, sides)
+        for row in np.flatnonzero(fine):
+            k = rows[row]
+            points[k] = fitted[row]
+            found[k] = Guide(points[k], seen.of([int(row)]), heeded.of([int(row)]))
     return found
 
 
-def _seeing(rows: list[int], seen: Sightings) -> tuple[list[int], Sightings]:
-    """The rows of objects of which something is seen, and their sightings."""
-    finite = np.isfinite(seen.points).all(axis=(1, 2)) & np.isfinite(seen.precision).all(axis=(1, 2, 3))
-    kept = np.flatnonzero(finite & seen.seen.any(axis=1))
-    return [rows[k] for k in kept], seen.of(kept)
+def _seeing(seen: Sightings) -> Array:
+    """Of which objects something is seen `(B,)`."""
+    xp = namespace(seen.points)
+    numbers = xp.concatenate([part.reshape(len(seen), -1) for part in (seen.points, seen.precision)], axis=1)
+    return xp.isfinite(numbers).all(axis=1) & seen.seen.any(axis=1)
 
 
 def shape_of_sightings(
@@ -90,25 +107,26 @@ def shape_of_sightings(
 
     The similarity is free; where the sightings do not fix it, that of the starts `(B, v, 2)` stays. `noise
     (v, 2, 2)` is that of landmarks about the shape, in its frame. Sightings have Student's distribution: those
-    that are off weigh less.
+    that are off weigh less. They may lie on a device: then everything does.
     """
-    points = np.asarray(starts, dtype=np.float64)
-    weights = np.ones(points.shape[:2])
-    prior = np.diag(np.concatenate([np.zeros(SIMILARITY), 1 / shape.eigenvalues]))
+    xp = namespace(sightings.points)
+    points = in_double(beside(np.asarray(starts), sightings.points))
+    weights = full(points.shape[:2], 1.0, points)
+    prior = beside(np.diag(np.concatenate([np.zeros(SIMILARITY), 1 / shape.eigenvalues])), points)
     for number in range(_ROUNDS):
         # In the frame of the mean, modes have their variances, and a small similarity is linear.
         placed = align(shape.mean, points)
         here = about_the_shape(sightings.moved(placed.inverse()), noise)
         if number >= _TRUSTING:
             apart = placed.inverse().apply(points) - here.points
-            distances = np.einsum("bvi,bvij,bvj->bv", apart, here.precision, apart)
+            distances = xp.einsum("bvi,bvij,bvj->bv", apart, here.precision, apart)
             weights = (_FREEDOM + 2) / (_FREEDOM + distances)
         term = landmark_term(shape, Sightings(here.points, here.precision * weights[:, :, None, None]))
         matrix = term.hessian + prior
-        largest = np.max(np.diagonal(matrix, axis1=1, axis2=2), axis=1)
-        damped = matrix + (_DAMPING * largest)[:, None, None] * np.eye(shape.parameters)
-        points = placed.apply(shape.instance(np.linalg.solve(damped, term.linear[:, :, None])[:, :, 0]))
-    return points, np.minimum(weights, 1.0)
+        largest = xp.amax(xp.diagonal(matrix, 0, 1, 2), axis=1)
+        damped = matrix + (_DAMPING * largest)[:, None, None] * identity(shape.parameters, points)
+        points = placed.apply(shape.instance(solutions(damped, term.linear)))
+    return points, xp.clip(weights, None, 1.0)
 
 
 def model_noise(model: Model, level: Level) -> Float64:
@@ -140,20 +158,18 @@ def term_in_views(
     return landmark_term(level.shape, said, model.expert_weight * unit)
 
 
-def landmarks_of(model: Model, fitted: Floats, guide: Guide) -> Float64:
-    """Landmarks `(v, 2)` in the image given the fitted shape `(v, 2)` there, and what was seen."""
+def landmarks_of(model: Model, fitted: Floats, heard: Sequence[Guide]) -> Float64:
+    """Landmarks `(B, v, 2)` in the images given the fitted shapes `(B, v, 2)` there, and what was seen."""
     finest = model.levels[-1]
     noise = model_noise(model, finest)
-    return np.asarray(posterior_points(finest.shape, noise, fitted[None], guide.heeded)[0])
+    return posterior_points(finest.shape, noise, fitted, together([guide.heeded for guide in heard]))
 
 
-def spread_of(model: Model, points: Floats, guide: Guide, covariance: Floats) -> Float64:
-    """Covariances `(v, 2, 2)` of the landmarks `points (v, 2)`, if the fitted shape has these in the image."""
+def spread_of(model: Model, points: Floats, heard: Sequence[Guide], covariances: Floats) -> Float64:
+    """Covariances `(B, v, 2, 2)` of landmarks `points (B, v, 2)`, if the fitted shapes have these in the images."""
     finest = model.levels[-1]
-    noise = model_noise(model, finest)
-    return np.asarray(
-        posterior_covariance(finest.shape, noise, points[None], guide.heeded, covariance[None])[0]
-    )
+    noise, seen = model_noise(model, finest), together([guide.heeded for guide in heard])
+    return posterior_covariance(finest.shape, noise, points, seen, covariances)
 
 
 def agree(found: Floats, led: Sequence[Floats]) -> bool:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from pliant.arrays import Concise, Float64
 from pliant.experts.sightings import Sightings
+from pliant.namespace import beside, namespace
 from pliant.shape import ShapeModel
 
 
@@ -47,12 +46,13 @@ def landmark_term(shape: ShapeModel, sightings: Sightings, weight: float = 1.0) 
     themselves they are too sure.
     """
     precision = weight * sightings.precision
-    apart = sightings.points - shape.mean
-    S = shape.basis.reshape(shape.landmarks, 2, -1)
-    pulled = np.einsum("bvij,bvj->bvi", precision, apart)
+    apart = sightings.points - beside(shape.mean, precision)
+    basis = beside(shape.basis, precision)
+    S = basis.reshape(shape.landmarks, 2, -1)
+    pulled = namespace(precision).einsum("bvij,bvj->bvi", precision, apart)
     weighted = (precision @ S).reshape(len(sightings), -1, shape.parameters)
     return LandmarkTerm(
-        hessian=shape.basis.T @ weighted,
-        linear=pulled.reshape(len(sightings), -1) @ shape.basis,
-        constant=np.sum(apart * pulled, axis=(-2, -1)) / 2,
+        hessian=basis.T @ weighted,
+        linear=pulled.reshape(len(sightings), -1) @ basis,
+        constant=(apart * pulled).sum(axis=(-2, -1)) / 2,
     )

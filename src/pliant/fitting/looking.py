@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from pliant.appearance.device_pictures import Pictures, upload
-from pliant.appearance.device_views import Views, feature_views, placed
+from pliant.appearance.device_views import Views, feature_views
 from pliant.appearance.features import find_feature
 from pliant.appearance.view import View, angle_to_frame, feature_view, scale_to_frame
 from pliant.arrays import Float64, Floats, Image
 from pliant.fitting.landmarks import LandmarkTerm
 from pliant.fitting.states import State
 from pliant.level import Level
-from pliant.namespace import Array, is_tensor, namespace, on_host
+from pliant.namespace import Array, namespace, on_host
 from pliant.shape import align
 
 _MARGIN = 0.3
@@ -162,20 +162,16 @@ def views_at(level: Level, size: float, pictures: Pictures, which: Any, points: 
 
     Points may be there too: then nothing waits for them.
     """
-    if is_tensor(points):
-        scales, angles = placed(level.shape.mean, points)
-    else:
-        found = align(level.shape.mean, points)
-        scales, angles = found.scale, found.angle
+    placed = align(level.shape.mean, points)
     seen = feature_views(
         pictures,
         which,
         points,
-        1 / scales,
+        1 / placed.scale,
         level.features,
         margin_around(level, size),
         colour=level.colour,
-        angles=namespace(angles).nan_to_num(angles) if level.upright else None,
+        angles=namespace(points).nan_to_num(placed.angle) if level.upright else None,
     )
     return DeviceViews(seen)
 

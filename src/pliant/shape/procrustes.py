@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float64, Floats
 from pliant.crew import Jobs, crew_of
+from pliant.namespace import beside, is_tensor, namespace
 
 Complex = NDArray[np.complex128]
 
@@ -49,12 +50,14 @@ class Similarity(Concise):
     @property
     def scale(self) -> Float64:
         """The factor by which lengths grow, `(...)`."""
-        return np.abs(self.factor)
+        scale: Float64 = namespace(self.factor).abs(self.factor)
+        return scale
 
     @property
     def angle(self) -> Float64:
         """The angle in radians, `(...)`. A positive angle turns the x axis towards the y axis."""
-        return np.angle(self.factor)
+        angle: Float64 = namespace(self.factor).angle(self.factor)
+        return angle
 
     def apply(self, points: Floats) -> Float64:
         """Move points.
@@ -102,7 +105,8 @@ class Similarity(Concise):
         True
 
         """
-        if np.any(self.factor == 0):
+        # A device is not waited for: there, points that cannot be undone are not numbers.
+        if not is_tensor(self.factor) and np.any(self.factor == 0):
             raise ValueError(
                 "a similarity whose scale is 0 cannot be undone: it makes one point of everything."
             )
@@ -140,14 +144,15 @@ def align(source: Floats, target: Floats) -> Similarity:
 
     """
     _check_landmarks(source)
-    source_points, target_points = _complex(source), _complex(target)
+    xp = namespace(target)
+    source_points, target_points = _complex(beside(source, target)), _complex(target)
     source_centre = source_points.mean(axis=-1, keepdims=True)
     target_centre = target_points.mean(axis=-1, keepdims=True)
     centred = source_points - source_centre
-    together = np.sum(np.conj(centred) * (target_points - target_centre), axis=-1)
+    together = (xp.conj(centred) * (target_points - target_centre)).sum(axis=-1)
     # Not by the sum of squares, which rounding of the centre keeps from being zero.
-    point = in_one_place(source)
-    factor = np.where(point, 1.0, together / np.where(point, 1.0, np.sum(np.abs(centred) ** 2, axis=-1)))
+    point = in_one_place(beside(source, target))
+    factor = xp.where(point, 1.0, together / xp.where(point, 1.0, (xp.abs(centred) ** 2).sum(axis=-1)))
     return Similarity(factor, target_centre[..., 0] - factor * source_centre[..., 0])
 
 
@@ -269,8 +274,10 @@ def shape_size(points: Floats) -> Float64:
     return np.asarray(np.mean(np.ptp(points, axis=-2), axis=-1), dtype=np.float64)
 
 
-def in_one_place(points: Floats) -> NDArray[np.bool_]:
+def in_one_place(points: Any) -> Any:
     """Which shapes `(..., v, 2)` have all their landmarks in the same place."""
+    if is_tensor(points):
+        return (points.amin(axis=-2) == points.amax(axis=-2)).all(axis=-1)
     # Axis by axis: NumPy is slow where the last axis is as short as that of points.
     return np.asarray((np.ptp(points[..., 0], axis=-1) == 0) & (np.ptp(points[..., 1], axis=-1) == 0))
 
@@ -286,8 +293,11 @@ def _normalised(points: Float64) -> Float64:
 
 
 def _complex(points: Floats) -> Complex:
+    if is_tensor(points):
+        return points[..., 0] + 1j * points[..., 1]
     return np.asarray(points[..., 0] + 1j * points[..., 1], dtype=np.complex128)
 
 
 def _points(z: Complex) -> Float64:
-    return np.stack([z.real, z.imag], axis=-1)
+    points: Float64 = namespace(z).stack([z.real, z.imag], axis=-1)
+    return points
