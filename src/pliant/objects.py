@@ -126,7 +126,7 @@ class Hunt:
             kept = [fit for fit in kept if any(fit is one for one in best)]
         if not kept:
             return min(self.fits, key=_doubt)
-        return replace(kept[0], others=tuple(kept[1:]))
+        return replace(kept[0], others=tuple(kept[1:])) if len(kept) > 1 else kept[0]
 
 
 def said(error: Exception) -> str:
