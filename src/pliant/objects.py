@@ -48,6 +48,11 @@ class Hunt:
         self._last = 0
         self._begun = False
 
+    @property
+    def knows_its_start(self) -> bool:
+        """Whether starts were given, so that nothing has to be looked for in the image."""
+        return not isinstance(self.start, Chain) and not callable(self.start)
+
     def next_starts(self) -> list[Floats]:
         """The starts of the next objects to fit, a group for each; nothing if it is enough."""
         if not isinstance(self.start, Chain):

@@ -191,7 +191,7 @@ def look(
         seen: dict[tuple[int, int], int] = {}
         keys = [(id(state.image), id(state.start)) for state in states]
         numbers = [seen.setdefault(key, len(seen)) for key in keys]
-        firsts = {number: state for number, state in zip(reversed(numbers), reversed(states), strict=True)}
+        firsts = dict(zip(reversed(numbers), reversed(states), strict=True))
         every = [(firsts[number].image, firsts[number].start) for number in range(len(seen))]
     images, points = [image for image, _ in every], [shape for _, shape in every]
     if uploads is None:

@@ -18,7 +18,7 @@ from pliant.starts.boxes import from_box
 
 
 class Usable(NamedTuple):
-    """The starts `(v, 2)` in an image that a fit can begin from; if there are none, why, and the first of the others."""
+    """Starts `(v, 2)` in an image that a fit can begin from; without any, why, and the first that was refused."""
 
     starts: list[Float64]
     reason: str = ""
@@ -141,7 +141,7 @@ def share_outside(points: Float64, image: Image) -> float:
 
 
 def shares_outside(points: Float64, sizes: NDArray[np.int64]) -> Float64:
-    """The shares `(...)` of points `(..., v, 2)` that lie beyond the edges of images of height and width `(..., 2)`."""
+    """The shares `(...)` of points `(..., v, 2)` beyond the edges of images of height and width `(..., 2)`."""
     x, y, last = points[..., 0], points[..., 1], sizes[..., None] - 1
     beyond = (x < 0) | (y < 0) | (x > last[..., 1, :]) | (y > last[..., 0, :])
     return np.asarray(beyond.mean(axis=-1))

@@ -141,7 +141,9 @@ class Confidence(Concise):
         """
         cosine, sine = np.cos(angle), np.sin(angle)
         turn = np.stack([cosine, -sine, sine, cosine], axis=-1).reshape(*np.shape(angle), 1, 2, 2)
-        noise, squares = (np.asarray(each)[..., None, None, None] for each in (self.factor * outside, size**2))
+        noise, squares = (
+            np.asarray(each)[..., None, None, None] for each in (self.factor * outside, size**2)
+        )
         return np.asarray(
             noise * spread + squares * (turn @ self.scatter @ np.swapaxes(turn, -1, -2)), dtype=np.float64
         )
