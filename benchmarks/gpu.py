@@ -2,7 +2,8 @@
 
 The model has the paper's size and settings (150 pixels, two levels, 24 + 16 iterations), and no fit stops before
 it has used its iterations. Rates are those of whole fits from images that lie on the device (views, features and
-all iterations), of the iterations alone, and of `pliant.fit` from JPEG files, which the machine's cores decode.
+all iterations), of the iterations alone, and of `fit_all` from arrays in memory, from JPEG files, which the cores
+decode, and to a table, as `pliant fit` does it; beside them is how fast the cores decode and do nothing else.
 Ceilings are measured in the same run: what a copy moves, and what a large matrix product computes. The share of
 arithmetic is that of the products with A, and the share of bandwidth that of the fewest bytes of pixels that have
 to be read and written. Equality is that of the landmarks on LFPW's test set from three starts each, against the
@@ -20,7 +21,9 @@ import argparse
 import json
 import tempfile
 import time
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -32,6 +35,7 @@ import data
 import pliant
 from pliant.appearance.device_pictures import Pictures, upload
 from pliant.batch import fit_all
+from pliant.bulk import Task, run
 from pliant.devices import find_device
 from pliant.experts.frames import crop_frame
 from pliant.experts.lesson import Jitter
@@ -45,6 +49,7 @@ from pliant.fitting.looking import views_at
 from pliant.metrics import normalised_error, point_subset
 from pliant.settings import DEFAULT_ALGORITHM, Stopping
 from pliant.starts.noise import random_start
+from pliant.threads import cores
 from tables import print_table
 
 _NOISE = 0.05
@@ -123,8 +128,8 @@ def _measure(
         found["others"] = [_rate(work, algorithm, 1.0, "float32", few=True) for algorithm in _OTHERS]
         _print(found["others"])
     if "files" in parts:
-        found["files"] = _from_files(work)
-        print(found["files"], flush=True)
+        found["files"] = _from_files(work, scratch)
+        _print(found["files"])
     if "splines" in parts:
         splines = _model(None, scratch / "splines", "thin-plate-spline", there, most=400)
         work = _Work(splines, test, device, count)
@@ -256,20 +261,54 @@ def _fits(fitter: Fitter, tasks: list[Any]) -> tuple[Any, float]:
     return points, time.perf_counter() - begin
 
 
-def _from_files(work: _Work) -> Row:
-    """`fit_all` from files on disk: reading, decoding, fitting, and a result for each."""
+def _from_files(work: _Work, scratch: Path) -> list[Row]:
+    """Images a second that threads decode without any fit; fits from memory, from files, and to a table.
+
+    Every image is an array of its own, also where it is fitted several times: each is copied to the device.
+    """
     sources = [sample.image_source for sample in work.samples]
     if any(callable(source) for source in sources):
-        return {"files": "the images are not files here"}
-    turns = 20 if work.device == "cuda" else 1
-    tasks = [(str(sources[k]), start) for k, start in zip(work.pairs, work.starts, strict=True)]
-    tasks = (tasks * turns)[: 6_144 if work.device == "cuda" else 8]
-    out: Row = {"files": len(tasks)}
+        print("the images are not files here")
+        return []
+    count = 6_144 if work.device == "cuda" else 8
+    pairs = list(zip(work.pairs, work.starts, strict=True))
+    pairs = (pairs * (count // len(pairs) + 1))[:count]
+    files = [(str(sources[k]), start) for k, start in pairs]
+    arrays = [(work.images[k].copy(), start) for k, start in pairs]
+    decoded = len(files) / _decoding(files)
+    rows = []
     for algorithm in _MAIN:
         for precision in ("float32", "tf32"):
             fitter = work.fitter(algorithm, work.device, precision=precision)
-            out[f"{algorithm} {precision} a second"] = len(tasks) / _fits(fitter, tasks)[1]
-    return out
+            row = {
+                "algorithm": algorithm,
+                "precision": precision,
+                "images": count,
+                "decoded_per_second": decoded,
+                "fits_from_memory": count / _fits(fitter, arrays)[1],
+                "fits_from_files": count / _fits(fitter, files)[1],
+                "fits_to_a_table": count / _to_table(fitter, files, scratch / f"{algorithm} {precision}"),
+            }
+            print(json.dumps(row), flush=True)
+            rows.append(row)
+    return rows
+
+
+def _decoding(files: list[Any]) -> float:
+    """Seconds that as many threads as `fit_all` has take to read the images, and to do nothing else."""
+    with ThreadPoolExecutor(cores()) as pool:
+        begin = time.perf_counter()
+        deque(pool.map(pliant.read_image, [name for name, _ in files]), maxlen=0)
+        return time.perf_counter() - begin
+
+
+def _to_table(fitter: Fitter, files: list[Any], output: Path) -> float:
+    """Seconds that `pliant fit` takes for the same, with its journal and its table."""
+    starts = dict(files)
+    task = Task([name for name, _ in files], output, {})
+    begin = time.perf_counter()
+    run(task, fitter, lambda name, image: starts[name])
+    return time.perf_counter() - begin
 
 
 def _experts(scratch: Path, device: str, count: int) -> list[Row]:
@@ -389,6 +428,8 @@ def _test_images(scratch: Path) -> pliant.Dataset:
 
 
 def _print(rows: list[Row]) -> None:
+    if not rows:
+        return
     shown = {
         key: (lambda value: f"{value:.4g}" if isinstance(value, float) else str(value)) for key in rows[0]
     }

@@ -239,7 +239,9 @@ class TestCovariance:
     def test_scatter_turns_with_the_object(self, calibrated):
         learned = calibrated.confidence
         nothing = np.zeros_like(learned.scatter)
-        upright, lying = (learned.covariance(Evidence(1, 1, 1, 1), nothing, 10, a) for a in (0, np.pi / 2))
+        upright, lying = (
+            learned.covariance(np.array(1.0), nothing, np.array(10.0), np.array(a)) for a in (0, np.pi / 2)
+        )
         assert_allclose(upright, 100 * learned.scatter)
         # The x axis turns towards the y axis: what varied along x now varies along y.
         assert_allclose(lying[:, 1, 1], upright[:, 0, 0])

@@ -1,6 +1,7 @@
 """Devices that are not there, that have too little memory, and that fail in the middle."""
 
 import sys
+from threading import Event
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from pliant import batch
 from pliant.bulk import Task, files, run
 from pliant.devices import DeviceFailed, find_device
 from pliant.fitting.fitter import Fitter, make_fitter
+from pliant.fitting.looking import Uploads
 from pliant.synthetic import write_faces
 from pliant.table import rows_of
 
@@ -54,6 +56,59 @@ class TestWithPyTorch:
         here = pliant.fit(model, samples, starts)
         for one, other in zip(here, there, strict=True):
             np.testing.assert_allclose(one.points, other.points, atol=0.02)
+
+    @pytest.mark.parametrize("jobs", [1, 4])
+    def test_blocks_end_where_memory_does(self, model, dataset, monkeypatch, jobs):
+        """A large image begins a block, since all of a block get its room; fits stay in order."""
+        self.torch()
+        samples, sizes, whole = dataset[:7], [], Fitter._block
+        images = [sample.image() for sample in samples]
+        images[4] = np.concatenate([images[4]] * 3)
+        starts = [sample.points() + 1.0 for sample in samples]
+
+        def noting(self, images, starts, threads):
+            sizes.append(len(images))
+            return whole(self, images, starts, threads)
+
+        monkeypatch.setattr(Fitter, "_block", noting)
+        monkeypatch.setattr(batch, "_MOST_BYTES", 3 * max(image.nbytes for image in images[:4]) + 100)
+        fitter = make_fitter(model, device="torch", jobs=jobs)
+        there = list(batch.fit_all(fitter, zip(images, starts, strict=True)))
+        assert sorted(sizes) == [1, 1, 2, 3]
+        for one, other in zip(pliant.fit(model, images, starts), there, strict=True):
+            np.testing.assert_allclose(one.points, other.points, atol=0.02)
+
+    def test_the_next_images_are_read_while_a_device_fits(self, model, dataset, monkeypatch):
+        self.torch()
+        later, whole, waited = Event(), Fitter._block, []
+        samples = dataset[:12]
+
+        def read(source):
+            if source is samples[-1]:
+                later.set()
+            return source.image()
+
+        def waiting(self, images, starts, threads):
+            waited.append(later.wait(20))
+            return whole(self, images, starts, threads)
+
+        monkeypatch.setattr(batch, "read", read)
+        monkeypatch.setattr(batch, "_BLOCK_ON_DEVICE", 4)
+        monkeypatch.setattr(Fitter, "_block", waiting)
+        fitter = make_fitter(model, device="torch", iterations=1, jobs=2)
+        assert len(list(batch.fit_all(fitter, [(one, one.points()) for one in samples]))) == 12
+        assert all(waited)
+
+    def test_images_stay_on_the_device_while_their_block_is_fitted(self, dataset):
+        uploads = Uploads(self.torch().device("cpu"))
+        images = [sample.image() for sample in dataset[:4]]
+        with uploads.holding(images[:3]), uploads.holding(images[3:]):
+            some, which = uploads.of([images[2], images[0], images[2]])
+            assert which == [2, 0, 2]
+            assert uploads.of(images[:3])[0] is some
+            assert len(uploads.of(images[3:])[0]) == 1
+            assert len(uploads.of(images)[0]) == 4
+        assert uploads.of(images[:3])[0] is not some
 
     def test_a_device_that_fails_loses_no_finished_fit(self, model, tmp_path, monkeypatch):
         """The run ends, nothing is blamed on images, and it goes on with the CPU."""

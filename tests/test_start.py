@@ -11,8 +11,27 @@ from pliant.starts.boxes import from_box
 from pliant.starts.candidates import (
     start_candidates,
     start_points,
+    usable_starts,
 )
 from pliant.starts.noise import perturbed
+
+
+def test_starts_of_many_images_are_judged_as_those_of_one(model, dataset):
+    """Whatever is wrong with one does not change what is said of another."""
+    truth, image = dataset[0].points(), dataset[0].image()
+    far, lost = truth + 5000, np.full_like(truth, np.nan)
+    starts = [truth, far, lost, truth * 1e-4, np.array([10.0, 10, 60, 60]), np.array([truth, far, truth + 1])]
+    starts += [truth[:5], np.empty((0, *truth.shape)), truth[::-1] * (1, 40), np.array([5.0, 5, 5, 5])]
+    together = usable_starts(model, [image] * len(starts), starts)
+    alone = [usable_starts(model, [image], [start])[0] for start in starts]
+    assert [len(one.starts) for one in together] == [1, 0, 0, 0, 1, 2, 0, 0, 0, 0]
+    assert [bool(one.reason) for one in together] == [not one.starts for one in together]
+    for one, other in zip(together, alone, strict=True):
+        assert one.reason == other.reason
+        np.testing.assert_array_equal(one.starts, other.starts)
+    assert "outside the image" in together[1].reason
+    assert together[1].refused is not None
+    assert "not finite" in together[2].reason
 
 
 class TestStarts:

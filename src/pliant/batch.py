@@ -10,8 +10,10 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
+from math import prod
 from pathlib import Path
 from typing import Any, TypeVar, cast, overload
 
@@ -34,12 +36,23 @@ BLOCK = 8
 _BLOCK_ON_DEVICE = 1024
 """The same on a device: to start what it does takes the host as long for one image as for a thousand."""
 
-_READERS = 8
-"""Threads that read images for a device, at most: each holds a block of them."""
+_UNDER_WAY = 3
+"""Blocks for a device at a time: one is copied to it, one is fitted, and of one the results are made."""
+
+_MOST_BYTES = 2**31
+"""The most memory that the images of a block take on a device, where all are given the room of the largest."""
+
+_TOGETHER = 4
+"""Images that a thread reads in one go: so many that it matters little what it takes to hand them over."""
 
 Outcome = TypeVar("Outcome")
 
+Item = TypeVar("Item")
+
 Work = tuple[ImageSource, StartSource | Chain]
+
+Begun = tuple[int, Hunt | str]
+"""The number of an image, and what is looked for in it, or why it could not be read."""
 
 
 class NotFitted(UserWarning):
@@ -224,72 +237,143 @@ def fit_all(
     a fit is trusted, or as many as `objects` in the settings.
 
     The last bits of a fit depend on the others in its block. Blocks begin at the same images however many threads
-    there are; their size follows from `count`, the number of images, if that is known.
+    there are; their size follows from `count`, the number of images, if that is known. For a device they are as
+    large as its memory allows, and threads read the next images while it fits those before.
     """
     pending: Iterator[tuple[int, Work]] = enumerate(work)
     few = list(islice(pending, BLOCK))
     if count is None and len(few) < BLOCK:
         count = len(few)
-    most, threads_most = _limits(fitter)
-    size = block or (BLOCK if count is None else max(1, min(BLOCK, count // BLOCK)))
-    if most > BLOCK:
-        size = most if count is None else max(1, min(most, count))
-    pending = chain(few, pending)
-    first = list(islice(pending, size))
-    threads = fitter.jobs if count == 1 else 1
-    one = partial(_fit_block, fitter, threads=threads, then=then)
+    pending, threads = chain(few, pending), fitter.jobs if count == 1 else 1
     # Here and not in the blocks: OpenBLAS did not listen to threads other than the first.
     with one_blas_thread():
-        if first:
+        if few:
             _ = fitter.prepared  # made once, not by every thread
-        pool = ThreadPoolExecutor(threads_most)
-        ahead: deque[Future[list[Any]]] = deque()
+        if fitter.settings.device in ON_TORCH:
+            yield from _fit_on_device(fitter, pending, then)
+            return
+        size = block or (BLOCK if count is None else max(1, min(BLOCK, count // BLOCK)))
+
+        def one(some: Sequence[tuple[int, Work]]) -> list[Any]:
+            return _fit_block(fitter, _begun(fitter, some), threads, then, map)
+
+        with _pool(fitter.jobs) as pool:
+            yield from _in_order(pool, one, _parts(pending, size), 2 * fitter.jobs)
+
+
+def _fit_on_device(
+    fitter: Fitter,
+    pending: Iterator[tuple[int, Work]],
+    then: Callable[[int, FitResult, Image | None], Any] | None,
+) -> Iterator[Any]:
+    """The same on a device: threads read images ahead of it, and it goes on while results are made."""
+    under_way = min(_UNDER_WAY, fitter.jobs)
+    with _pool(fitter.jobs) as readers, _pool(under_way) as fitters:
+
+        def one(some: Sequence[Begun]) -> list[Any]:
+            return _fit_block(fitter, some, 1, then, readers.map)
+
+        yield from _in_order(fitters, one, _read_ahead(fitter, pending, readers), under_way)
+
+
+@contextmanager
+def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads; what they have not begun when they are left, by Ctrl-C or an error, they need not."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _in_order(
+    pool: ThreadPoolExecutor, one: Callable[[Any], list[Any]], blocks: Iterable[Any], most: int
+) -> Iterator[Any]:
+    """What threads make of each block, in order; at most so many are under way while one is waited for."""
+    ahead: deque[Future[list[Any]]] = deque()
+    for block in blocks:
+        ahead.append(pool.submit(one, block))
+        if len(ahead) > most:
+            yield from ahead.popleft().result()
+    while ahead:
+        yield from ahead.popleft().result()
+
+
+def _parts(pending: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    return iter(lambda: list(islice(pending, size)), [])
+
+
+def _read_ahead(
+    fitter: Fitter, pending: Iterator[tuple[int, Work]], readers: ThreadPoolExecutor
+) -> Iterator[list[Begun]]:
+    """Blocks for a device, of images that threads have read; those of the next block are read while one is fitted.
+
+    A block ends where its images would take too much memory. It depends on the images alone.
+    """
+    parts, reading = _parts(pending, _TOGETHER), deque[Future[list[Begun]]]()
+    block: list[Begun] = []
+    largest, window = (1, 1, 1), 0
+    while True:
+        missing = max(2 * fitter.jobs, window // _TOGETHER) - len(reading)
+        reading.extend(readers.submit(_begun, fitter, part) for part in islice(parts, missing))
+        if not reading:
+            break
+        for one in reading.popleft().result():
+            own = _sides(one[1])
+            sides = max(largest[0], own[0]), max(largest[1], own[1]), max(largest[2], own[2])
+            room = min(_BLOCK_ON_DEVICE, _MOST_BYTES // prod(sides))
+            if block and len(block) >= room:
+                yield block
+                block, sides = [], own
+            block.append(one)
+            # As many as make a block are read ahead, and no more.
+            largest, window = sides, room
+    if block:
+        yield block
+
+
+def _sides(hunt: Hunt | str) -> tuple[int, int, int]:
+    """Height, width and bytes of a pixel of an image that was read."""
+    if isinstance(hunt, str):
+        return 1, 1, 1
+    height, width, *channels = hunt.image.shape
+    return height, width, hunt.image.itemsize * prod(channels)
+
+
+def _begun(fitter: Fitter, work: Sequence[tuple[int, Work]]) -> list[Begun]:
+    """Images, read to be fitted, or what is wrong with them."""
+    judged = fitter.keep_evidence and fitter.model.confidence is not None
+    begun: list[Begun] = []
+    for number, (source, start) in work:
         try:
-            while first:
-                ahead.append(pool.submit(one, first))
-                first = list(islice(pending, size))
-                if len(ahead) > 2 * threads_most:
-                    yield from ahead.popleft().result()
-            while ahead:
-                yield from ahead.popleft().result()
-        finally:
-            # Left early by Ctrl-C or an error: blocks that have not begun need not.
-            pool.shutdown(cancel_futures=True)
-
-
-def _limits(fitter: Fitter) -> tuple[int, int]:
-    """How many images are fitted together, and how many threads there are for blocks of them, at most."""
-    if fitter.settings.device in ON_TORCH:
-        return _BLOCK_ON_DEVICE, min(fitter.jobs, _READERS)
-    return BLOCK, fitter.jobs
+            begun.append((number, Hunt(read(source), start, fitter.settings, judged)))
+        except MemoryError:
+            raise
+        except Exception as error:
+            begun.append((number, said(error)))
+    return begun
 
 
 def _fit_block(
     fitter: Fitter,
-    work: Sequence[tuple[int, Work]],
-    *,
+    begun: Sequence[Begun],
     threads: int,
     then: Callable[[int, FitResult, Image | None], Any] | None,
+    each: Callable[..., Iterable[Any]],
 ) -> list[Any]:
-    judged = fitter.keep_evidence and fitter.model.confidence is not None
-    hunts: list[Hunt | str] = []
-    for _, (source, start) in work:
-        try:
-            hunts.append(Hunt(read(source), start, fitter.settings, judged))
-        except MemoryError:
-            raise
-        except Exception as error:
-            hunts.append(said(error))
-    going = [hunt for hunt in hunts if isinstance(hunt, Hunt)]
+    """What `fit_all` yields for some images; `each` is `map`, or that of threads that look for starts."""
+    going = [hunt for _, hunt in begun if isinstance(hunt, Hunt)]
     while going:
-        starts = [hunt.next_starts() for hunt in going]
+        # To hand over what is known anyway takes longer than to look at it.
+        ask = map if all(hunt.knows_its_start for hunt in going) else each
+        starts = list(ask(Hunt.next_starts, going))
         tasks = [(hunt.image, start) for hunt, some in zip(going, starts, strict=True) for start in some]
         fits = iter(_fit_groups(fitter, tasks, threads))
         for hunt, some in zip(going, starts, strict=True):
             hunt.fits += islice(fits, len(some))
         going = [hunt for hunt, some in zip(going, starts, strict=True) if some]
     outcomes = []
-    for (number, _), one in zip(work, hunts, strict=True):
+    for number, one in begun:
         result = one.result() if isinstance(one, Hunt) else None
         if result is None:
             reason = one if isinstance(one, str) else " ".join(dict.fromkeys(one.reasons))
@@ -302,7 +386,7 @@ def _fit_block(
 def _fit_groups(fitter: Fitter, tasks: Sequence[tuple[Image, Floats]], threads: int) -> list[FitResult]:
     """Fits of images from starts, whatever goes wrong with one; an image comes once for each object in it."""
     fits: list[FitResult] = []
-    most, _ = _limits(fitter)
+    most = _BLOCK_ON_DEVICE if fitter.settings.device in ON_TORCH else BLOCK
     for first in range(0, len(tasks), most):
         some = tasks[first : first + most]
         try:

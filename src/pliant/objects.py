@@ -48,6 +48,11 @@ class Hunt:
         self._last = 0
         self._begun = False
 
+    @property
+    def knows_its_start(self) -> bool:
+        """Whether starts were given, so that nothing has to be looked for in the image."""
+        return not isinstance(self.start, Chain) and not callable(self.start)
+
     def next_starts(self) -> list[Floats]:
         """The starts of the next objects to fit, a group for each; nothing if it is enough."""
         if not isinstance(self.start, Chain):
@@ -126,7 +131,7 @@ class Hunt:
             kept = [fit for fit in kept if any(fit is one for one in best)]
         if not kept:
             return min(self.fits, key=_doubt)
-        return replace(kept[0], others=tuple(kept[1:]))
+        return replace(kept[0], others=tuple(kept[1:])) if len(kept) > 1 else kept[0]
 
 
 def said(error: Exception) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
@@ -60,19 +61,13 @@ from pliant.level import Level
 from pliant.model import Model
 from pliant.settings import Fitting
 from pliant.shape import align, shape_size
-from pliant.starts.candidates import (
-    both_ways,
-    inside,
-    resembling,
-    share_outside,
-    start_candidates,
-)
+from pliant.starts.candidates import shares_outside, usable_starts
 from pliant.threads import cores
 from pliant.trust.evidence import gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs
 
 _one_at_a_time = Lock()
-"""Blocks of images are read side by side, and fitted on a device one after the other."""
+"""Blocks of images are read and uploaded side by side, and fitted on a device one after the other."""
 
 
 @dataclass(frozen=True)
@@ -151,8 +146,7 @@ class Fitter(Lean):
         """
         if self.settings.device not in ON_TORCH:
             return self._block(images, starts, threads)
-        with _one_at_a_time:
-            return self._block_on_device(images, starts)
+        return self._block_on_device(images, starts)
 
     def _block_on_device(self, images: Sequence[Image], starts: Sequence[Floats]) -> list[FitResult]:
         """The same on a device: one that has no room for all of them has some at a time."""
@@ -163,7 +157,6 @@ class Fitter(Lean):
                 raise DeviceFailed(f"the device '{self.settings.device}' failed: {error}") from error
             if not is_out_of_memory(error) or len(images) == 1:
                 raise
-        vars(self)["_uploads"] = Uploads(find_device(self.settings.device))
         release_memory()
         half = len(images) // 2
         return self._block_on_device(images[:half], starts[:half]) + self._block_on_device(
@@ -176,32 +169,35 @@ class Fitter(Lean):
         return Uploads(find_device(device)) if device in ON_TORCH else None
 
     def _block(self, images: Sequence[Image], starts: Sequence[Floats], threads: int) -> list[FitResult]:
-        begin = time.perf_counter()
-        name = str(self.algorithm)
-        results: list[FitResult | None] = [None] * len(images)
-        usable: list[tuple[int, Image, list[Float64]]] = []
-        for number, (image, start) in enumerate(zip(images, starts, strict=True)):
-            candidates: list[Float64] = []
-            try:
-                candidates = both_ways(self.model, start_candidates(self.model, start))
-                usable.append((number, image, resembling(self.model, inside(candidates, image), image)))
-            except ValueError as error:
-                results[number] = failed(self.model, name, candidates[0] if candidates else None, str(error))
-        if usable:
-            fitted = self._coarse_to_fine(
-                [image for _, image, _ in usable], [several for _, _, several in usable], threads
-            )
-            seconds = (time.perf_counter() - begin) / len(usable)
-            for (number, _, _), result in zip(usable, fitted, strict=True):
-                results[number] = replace(result, seconds=seconds)
-        return [result for result in results if result is not None]
+        found = usable_starts(self.model, images, starts)
+        some = [(image, usable.starts) for image, usable in zip(images, found, strict=True) if usable.starts]
+        ended, seconds = self._ended([image for image, _ in some], [each for _, each in some], threads)
+        name, going = str(self.algorithm), iter(ended)
+        return [
+            self._result(next(going), name, seconds)
+            if usable.starts
+            else failed(self.model, name, usable.refused, usable.reason)
+            for usable in found
+        ]
 
-    def _coarse_to_fine(
+    def _ended(
         self, images: list[Image], starts: list[list[Float64]], threads: int
-    ) -> list[FitResult]:
+    ) -> tuple[list[State], float]:
+        """Where fits ended, and the seconds that each of them took. On a device, one block at a time goes on."""
+        if not images:
+            return [], 0.0
         count = 1 if len(self.model.levels) == 1 else self.settings.hypotheses or 1
         pairs = zip(images, starts, strict=True)
         groups = [beginnings(self.model, image, several, count) for image, several in pairs]
+        with ExitStack() as around:
+            if self._uploads is not None:
+                around.enter_context(self._uploads.holding([one.image for group in groups for one in group]))
+                around.enter_context(_one_at_a_time)
+            begin = time.perf_counter()
+            ended = self._coarse_to_fine(groups, threads)
+            return ended, (time.perf_counter() - begin) / len(images)
+
+    def _coarse_to_fine(self, groups: list[list[State]], threads: int) -> list[State]:
         ways = self._ways(groups, threads)
         ended: list[list[State]] = [[] for _ in groups]
         for alike in dict.fromkeys((way.first, way.guided) for way in ways):
@@ -209,7 +205,7 @@ class Fitter(Lean):
             gone = self._through([way.group for way in part], threads, alike[0])
             for way, group in zip(part, gone, strict=True):
                 ended[way.number].append(group[0])
-        return [self._result(preferred(rivals)) for rivals in ended]
+        return [preferred(rivals) for rivals in ended]
 
     def _ways(self, groups: list[list[State]], threads: int) -> list[Way]:
         """How fits to the images of these groups go on: one way, or two where an expert and coarse levels disagree.
@@ -322,25 +318,27 @@ class Fitter(Lean):
         shapes = level.shape.instance(ended.shape_parameters)
         finest = level is self.model.levels[-1]
         appearance = appearance_of(problem, subspace, ended) if finest else None
-        ranks: Sequence[float] | Float64 = ended.final_costs
+        ranks = ended.final_costs
         if ranked:
-            ranks = relative_costs(level, views.images, views.placed(shapes), ended.final_costs)
+            ranks = relative_costs(level, views.images, views.placed(shapes), ended.final_costs).tolist()
         points = views.to_image(shapes)
         landmarks = landmarks_of(self.model, points, led) if finest and led else points
-        for k, state in enumerate(states):
-            state.points = points[k]
-            state.status = _judged(ended.statuses[k], state.points, state.image)
+        # The loop sees a part of the image; whether a shape has left all of it is seen here.
+        outside = shares_outside(points, np.array([state.image.shape[:2] for state in states])) > 0.5
+        for k, (state, left) in enumerate(zip(states, outside.tolist(), strict=True)):
+            state.points, status = points[k], ended.statuses[k]
+            state.status = Status.OUTSIDE if left and status.ok else status
             state.iterations += ended.iterations[k]
-            state.cost, state.rank = ended.final_costs[k], float(ranks[k])
+            state.cost, state.rank = ended.final_costs[k], ranks[k]
             if self.keep_trace:
                 state.trace.append(_trace(level, views, ended, k))
             state.points = landmarks[k]
             if appearance is not None:
                 state.shape_parameters, state.appearance = ended.shape_parameters[k], appearance[k]
         if finest:
-            found = mismatches(subspace, ended.explained, ended.unexplained)
+            found = mismatches(subspace, ended.explained, ended.unexplained).tolist()
             for state, mismatch in zip(states, found, strict=True):
-                state.mismatch = float(mismatch)
+                state.mismatch = mismatch
         if finest and self.keep_evidence:
             heard = None if term is None else term.hessian / problem.weights.unit
             self._weigh(level, subspace, problem, states, views, ended.shape_parameters, heard)
@@ -362,29 +360,20 @@ class Fitter(Lean):
         if led:
             covariances = spread_of(self.model, np.array(places(states)), led, covariances)
         for k, state in enumerate(states):
-            state.evidence, state.covariance = evidence[k], covariances[k]
             seen = state.witness if state.guide is None else state.guide.sightings
-            if seen is not None:
-                state.evidence = with_sightings(evidence[k], seen, fitted[k])
-            if self.model.confidence is not None:
-                size, angle = (
-                    float(shape_size(state.points)),
-                    float(align(level.shape.mean, state.points).angle),
-                )
-                state.covariance = self.model.confidence.covariance(
-                    evidence[k], state.covariance, size, angle
-                )
+            state.evidence = evidence[k] if seen is None else with_sightings(evidence[k], seen, fitted[k])
+        if self.model.confidence is not None:
+            points, outside = np.array(places(states)), np.array([one.outside for one in evidence])
+            angles = align(level.shape.mean, points).angle
+            covariances = self.model.confidence.covariance(outside, covariances, shape_size(points), angles)
+        for state, covariance in zip(states, covariances, strict=True):
+            state.covariance = covariance
 
-    def _result(self, state: State) -> FitResult:
-        result = self._result_there(state)
-        return as_in_the_image(result, state.image.shape[1]) if state.mirrored else result
-
-    def _result_there(self, state: State) -> FitResult:
+    def _result(self, state: State, algorithm: str, seconds: float) -> FitResult:
         finest = self.model.levels[-1]
-        unknown = np.full(finest.appearance.modes, np.nan)
-        return FitResult(
+        result = FitResult(
             model=self.model,
-            algorithm=str(self.algorithm),
+            algorithm=algorithm,
             start=state.start,
             points=state.points,
             status=state.status or Status.FAILED,
@@ -392,16 +381,19 @@ class Fitter(Lean):
             cost=state.cost,
             mismatch=state.mismatch,
             iterations=state.iterations,
-            seconds=0.0,
+            seconds=seconds,
             shape_parameters=finest.shape.project(state.points)
             if state.shape_parameters is None
             else state.shape_parameters,
-            appearance_parameters=unknown if state.appearance is None else state.appearance,
+            appearance_parameters=np.full(finest.appearance.modes, np.nan)
+            if state.appearance is None
+            else state.appearance,
             trace=tuple(state.trace),
             evidence=state.evidence,
             covariance=state.covariance,
             sightings=None if state.guide is None else state.guide.sightings,
         )
+        return as_in_the_image(result, state.image.shape[1]) if state.mirrored else result
 
 
 def make_fitter(
@@ -427,10 +419,5 @@ def make_fitter(
 
 
 def _trace(level: Level, views: HostViews | DeviceViews, ended: Iterated, k: int) -> LevelTrace:
-    points = views.trace_to_image(k, np.array(ended.shapes[k]))
-    return LevelTrace(level.scale, np.array(ended.costs[k]), points.reshape(-1, level.shape.landmarks, 2))
-
-
-def _judged(status: Status, points: Float64, image: Image) -> Status:
-    """The loop sees a part of the image; whether the shape has left all of it is seen here."""
-    return Status.OUTSIDE if status.ok and share_outside(points, image) > 0.5 else status
+    points = views.trace_to_image(k, ended.shapes[k])
+    return LevelTrace(level.scale, ended.costs[k].copy(), points)

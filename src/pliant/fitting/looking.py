@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -104,21 +105,73 @@ class DeviceViews:
         return origins, scales, angles
 
 
+@dataclass(frozen=True)
+class _Uploaded:
+    """Pictures on a device, and their numbers by the ids of images, which are kept so that no other has these."""
+
+    images: dict[int, Image]
+    pictures: Pictures
+    ready: Any
+    """What CUDA waits for before it looks at them."""
+
+    @cached_property
+    def numbers(self) -> dict[int, int]:
+        return {key: number for number, key in enumerate(self.images)}
+
+
 @dataclass
 class Uploads:
-    """Images on a device: those of a block are uploaded once, and looked at by all of its levels."""
+    """Images on a device: those of a block are uploaded once, and looked at by all of its levels.
+
+    Several blocks may be there, for threads that fit one after the other: while a device is busy with one block,
+    the next is copied.
+    """
 
     device: Any
-    _known: dict[int, tuple[int, Image]] = field(default_factory=dict)
-    _pictures: Pictures | None = None
+    _known: list[_Uploaded] = field(default_factory=list)
+
+    @contextmanager
+    def holding(self, images: Sequence[Image]) -> Iterator[None]:
+        """Upload images, which stay on the device while the block runs."""
+        held = self._uploaded(images)
+        self._known.append(held)
+        try:
+            yield
+        finally:
+            self._known[:] = [one for one in self._known if one is not held]
 
     def of(self, images: Sequence[Image]) -> tuple[Pictures, list[int]]:
         """The pictures on the device, and which of them each image is."""
+        every = {id(image) for image in images}
+        found = next((one for one in list(self._known) if every <= one.images.keys()), None)
+        if found is None:
+            found = self._uploaded(images)
+        if found.ready is not None:
+            import torch
+
+            here = torch.cuda.current_stream(self.device)
+            here.wait_event(found.ready)
+            # Their memory is that of another stream, which must not have it back before this one is done.
+            found.pictures.pixels.record_stream(here)
+        return found.pictures, [found.numbers[id(image)] for image in images]
+
+    def _uploaded(self, images: Sequence[Image]) -> _Uploaded:
         every = {id(image): image for image in images}
-        if self._pictures is None or not every.keys() <= self._known.keys():
-            self._known = {key: (number, image) for number, (key, image) in enumerate(every.items())}
-            self._pictures = upload(list(every.values()), self.device)
-        return self._pictures, [self._known[id(image)][0] for image in images]
+        if self.device.type != "cuda":
+            return _Uploaded(every, upload(list(every.values()), self.device), None)
+        import torch
+
+        stream = _copying(self.device)
+        with torch.cuda.stream(stream):
+            return _Uploaded(every, upload(list(every.values()), self.device), stream.record_event())
+
+
+@cache
+def _copying(device: Any) -> Any:
+    """The stream of CUDA for copies to a device: they go on beside what it computes."""
+    import torch
+
+    return torch.cuda.Stream(device)
 
 
 def margin_around(level: Level, size: float) -> float:
@@ -133,23 +186,21 @@ def look(
 
     Hypotheses about one start look at one view of it if it is `shared`, as long as that is where they are.
     """
-    seen: dict[tuple[int, ...], tuple[Image, Float64]] = {}
-    numbers = []
-    keys: dict[tuple[int, ...], int] = {}
-    for number, state in enumerate(states):
-        key = (id(state.image), id(state.start)) if shared else (number,)
-        if key not in seen:
-            keys[key] = len(seen)
-            seen[key] = state.image, state.start if shared else state.points
-        numbers.append(keys[key])
-    images, points = [image for image, _ in seen.values()], [shape for _, shape in seen.values()]
+    numbers, every = list(range(len(states))), [(state.image, state.points) for state in states]
+    if shared:
+        seen: dict[tuple[int, int], int] = {}
+        keys = [(id(state.image), id(state.start)) for state in states]
+        numbers = [seen.setdefault(key, len(seen)) for key in keys]
+        firsts = dict(zip(reversed(numbers), reversed(states), strict=True))
+        every = [(firsts[number].image, firsts[number].start) for number in range(len(seen))]
+    images, points = [image for image, _ in every], [shape for _, shape in every]
     if uploads is None:
         margin = margin_around(level, size)
         views = [_one(level, *pair, margin) for pair in zip(images, points, strict=True)]
         return HostViews([views[number] for number in numbers])
     pictures, which = uploads.of(images)
     together = views_at(level, size, pictures, np.array(which), np.array(points))
-    if len(seen) == len(states):
+    if len(every) == len(states):
         return together
     import torch
 

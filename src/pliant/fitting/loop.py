@@ -74,22 +74,20 @@ class Iterated:
     rounds: Sequence[_Round] = ()
 
     @cached_property
-    def costs(self) -> list[list[float]]:
-        """Costs of every item: at the start, and after each update."""
-        out: list[list[float]] = [[] for _ in self.statuses]
-        for rows, seen, _, costs in self._known_rounds:
-            for row, cost in zip(rows[seen], costs[seen], strict=True):
-                out[row].append(float(cost))
-        return out
+    def costs(self) -> list[Float64]:
+        """Costs `(k,)` of every item: at the start, and after each update."""
+        return self._by_item([costs[seen] for _, seen, _, costs in self._known_rounds])
 
     @cached_property
-    def shapes(self) -> list[list[Float64]]:
-        """Shapes `(v, 2)` of every item: at the start, and after each update."""
-        out: list[list[Float64]] = [[] for _ in self.statuses]
-        for rows, seen, p, _ in self._known_rounds:
-            for row, shape in zip(rows[seen], self.shape.instance(p[seen]), strict=True):
-                out[row].append(shape)
-        return out
+    def shapes(self) -> list[Float64]:
+        """Shapes `(k, v, 2)` of every item: at the start, and after each update."""
+        return self._by_item([self.shape.instance(p[seen]) for _, seen, p, _ in self._known_rounds])
+
+    def _by_item(self, rounds: list[Float64]) -> list[Float64]:
+        """What the rounds have of their rows that were looked at, in order for every item."""
+        rows = np.concatenate([rows[seen] for rows, seen, _, _ in self._known_rounds])
+        ends = np.cumsum(np.bincount(rows, minlength=len(self.statuses)))
+        return np.split(np.concatenate(rounds)[np.argsort(rows, kind="stable")], ends[:-1])
 
     @cached_property
     def _known_rounds(self) -> list[_Round]:

@@ -150,6 +150,8 @@ def going_on(group: list[State], number: int, levels: int) -> list[State]:
     All levels together tell which way an object faces: 1 of 146 fits to pike was mistaken. One level alone is
     mistaken in 1 to 6 of 100.
     """
+    if len(group) == 1:
+        return group
     best = []
     for alike in by_facing(group):
         states = _best(alike, carried(number, levels))

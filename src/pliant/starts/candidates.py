@@ -2,14 +2,69 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
 
-from pliant.appearance.view import unlike
+import numpy as np
+from numpy.typing import NDArray
+
+from pliant.appearance.view import can_be_looked_at, unlike
 from pliant.arrays import Float64, Floats, Image
 from pliant.model import Model
 from pliant.shape import shape_size
 from pliant.shape.facing import is_mirrored, other_way
 from pliant.starts.boxes import from_box
+
+
+class Usable(NamedTuple):
+    """Starts `(v, 2)` in an image that a fit can begin from; without any, why, and the first that was refused."""
+
+    starts: list[Float64]
+    reason: str = ""
+    refused: Float64 | None = None
+
+
+def usable_starts(model: Model, images: Sequence[Image], starts: Sequence[Floats]) -> list[Usable]:
+    """What can be used of the starts that were given for each image, as `start_candidates` takes them.
+
+    All are looked at together. Only where something is wrong, they are looked at one by one, to say what it is.
+    """
+    read = [_as_shapes(model, start) for start in starts]
+    ends = list(accumulate(map(len, read), initial=0))
+    fine = np.zeros(ends[-1], dtype=np.bool_)
+    if ends[-1] and not model.faces_both_ways:
+        sizes = np.array([image.shape[:2] for image in images]).repeat([len(some) for some in read], axis=0)
+        points = np.concatenate([np.array(some) for some in read if some])
+        with np.errstate(over="ignore", invalid="ignore"):
+            # What is not finite has a size that is not, and no comparison holds.
+            fine = (shape_size(points) >= 1) & (shares_outside(points, sizes) <= 0.5)
+        fine &= can_be_looked_at(model.levels[-1].shape.mean, points, sizes.max(axis=1))
+    return [
+        Usable(read[k]) if read[k] and fine[ends[k] : ends[k + 1]].all() else _sorted_out(model, image, start)
+        for k, (image, start) in enumerate(zip(images, starts, strict=True))
+    ]
+
+
+def _as_shapes(model: Model, start: Floats) -> list[Float64]:
+    """The shapes of a start, not looked at yet; nothing if it is none."""
+    if isinstance(start, np.ndarray) and start.ndim in (2, 3) and start.shape[-2:] == (model.landmarks, 2):
+        shapes = np.asarray(start, dtype=np.float64)
+        return [*shapes] if start.ndim == 3 else [shapes]
+    try:
+        return start_candidates(model, start)
+    except ValueError:
+        return []
+
+
+def _sorted_out(model: Model, image: Image, start: Floats) -> Usable:
+    """The starts of one image that can be used, or why none can be."""
+    candidates: list[Float64] = []
+    try:
+        candidates = both_ways(model, start_candidates(model, start))
+        return Usable(resembling(model, inside(candidates, image), image))
+    except ValueError as error:
+        return Usable([], str(error), candidates[0] if candidates else None)
 
 
 def start_candidates(model: Model, start: Floats) -> list[Float64]:
@@ -82,5 +137,11 @@ def both_ways(model: Model, candidates: list[Float64]) -> list[Float64]:
 
 def share_outside(points: Float64, image: Image) -> float:
     """The share of points `(v, 2)` that lie beyond the edges of an image."""
-    height, width = image.shape[:2]
-    return float(np.mean(np.any((points < 0) | (points > (width - 1, height - 1)), axis=-1)))
+    return float(shares_outside(points, np.array(image.shape[:2])))
+
+
+def shares_outside(points: Float64, sizes: NDArray[np.int64]) -> Float64:
+    """The shares `(...)` of points `(..., v, 2)` beyond the edges of images of height and width `(..., 2)`."""
+    x, y, last = points[..., 0], points[..., 1], sizes[..., None] - 1
+    beyond = (x < 0) | (y < 0) | (x > last[..., 1, :]) | (y > last[..., 0, :])
+    return np.asarray(beyond.mean(axis=-1))

@@ -145,16 +145,19 @@ class Confidence(Concise):
             standard if evidence.guided else np.append(standard[:PIXELS], np.zeros_like(self.centre[PIXELS:]))
         )
 
-    def covariance(self, evidence: Evidence, spread: Floats, size: float, angle: float) -> Float64:
-        """Covariances `(v, 2, 2)` of the landmarks, in square pixels of the image.
+    def covariance(self, outside: Floats, spread: Floats, size: Floats, angle: Floats) -> Float64:
+        """Covariances `(..., v, 2, 2)` of the landmarks of fits, in square pixels of the image.
 
-        `spread (v, 2, 2)` is what Gauss-Newton says with the model's noise, `size` that of the object in the image,
-        and `angle` by how much it is turned there.
+        `outside (...)` is that of their evidence, `spread (..., v, 2, 2)` what Gauss-Newton says with the model's
+        noise, `size (...)` that of the objects in the image, and `angle (...)` by how much they are turned there.
         """
-        turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+        cosine, sine = np.cos(angle), np.sin(angle)
+        turn = np.stack([cosine, -sine, sine, cosine], axis=-1).reshape(*np.shape(angle), 1, 2, 2)
+        noise, squares = (
+            np.asarray(each)[..., None, None, None] for each in (self.factor * outside, size**2)
+        )
         return np.asarray(
-            self.factor * evidence.outside * spread + size**2 * (turn @ self.scatter @ turn.T),
-            dtype=np.float64,
+            noise * spread + squares * (turn @ self.scatter @ np.swapaxes(turn, -1, -2)), dtype=np.float64
         )
 
 

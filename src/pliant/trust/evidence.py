@@ -51,15 +51,16 @@ def gather(
     distance = level.shape.mahalanobis(parameters) ** 2
     sharpness = np.trace(slopes, axis1=1, axis2=2)
     evidence = [
-        Evidence(*map(float, values))
-        for values in zip(
-            outside / share / max(level.appearance.total_variance - kept, floor),
-            explained / share / max(kept, floor),
-            distance,
-            sharpness / share / level.shape.parameters,
-            mismatches(subspace, Ar, outside),
-            strict=True,
-        )
+        Evidence(*values)
+        for values in np.column_stack(
+            [
+                outside / share / max(level.appearance.total_variance - kept, floor),
+                explained / share / max(kept, floor),
+                distance,
+                sharpness / share / level.shape.parameters,
+                mismatches(subspace, Ar, outside),
+            ]
+        ).tolist()
     ]
     return evidence, _spread(level, slopes / noise if heard is None else slopes / noise + heard)
 
