@@ -396,6 +396,9 @@ def test_asymmetric_contains_forward_and_inverse(cost):
             assert_allclose(a[1], sign * b[1])
         assert_allclose(shares(Asymmetric(alpha)), sign * shares(pure))
 
+    def test_image_and_model_share_alike_unless_told_otherwise(self):
+        assert_array_equal(shares(Asymmetric()), [[0.5], [-0.5]])
+
 
 def test_the_project_out_metric_is_idempotent_and_blind_to_the_basis():
     rng = np.random.default_rng(0)

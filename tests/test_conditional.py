@@ -177,3 +177,35 @@ def test_what_is_turned_and_enlarged_is_as_sure_as_before(growth: float) -> None
     assert np.max(np.linalg.norm(found.points - wanted, axis=1)) < 0.05 * float(shape_size(wanted))
     others = [1, 2, 4, 5, 7, 8, 10, 11]
     np.testing.assert_allclose(found.noise[others], belief.noise[others], atol=1e-9 * belief.noise.max())
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_units_make_no_difference_to_what_follows_from_points_without_noise(unit: float) -> None:
+    """Five unknowns and eight fixed numbers: the covariance of these has no inverse, in any unit."""
+    belief = some_belief()
+    belief = Belief(unit * belief.points, unit * belief.factor, 0 * belief.noise)
+    fixed = [0, 3, 5, 8]
+    places = belief.points[fixed] + (belief.factor @ np.arange(5.0)).reshape(-1, 2)[fixed]
+    found = given(belief, fixed, places)
+    expected = belief.points + (belief.factor @ np.arange(5.0)).reshape(-1, 2)
+    np.testing.assert_allclose(found.points, expected, atol=1e-3 * unit)
+
+
+def test_one_point_far_off_takes_nothing_along_where_the_others_agree() -> None:
+    """Landmarks without noise that can only move to the right together: two say by 1, and one by 50."""
+    belief = Belief(np.zeros((6, 2)), 10 * np.tile([[1.0], [0.0]], (6, 1)), np.zeros((6, 2, 2)))
+    found = followed(belief, [0, 1, 2], np.array([[1.0, 0], [1.0, 0], [50.0, 0]]))
+    np.testing.assert_allclose(found.points[3:], [[1.0, 0]] * 3, atol=0.3)
+
+
+def test_the_prior_has_all_modes_the_pose_and_the_noise() -> None:
+    rng = np.random.default_rng(3)
+    shape = train_shape_model(some_shapes() + rng.normal(0, 1, (30, 12, 2)), 100).truncated(3)
+    noise = np.tile(0.2 * np.eye(2), (12, 1, 1))
+    still = Similarity(np.asarray(1 + 0j), np.asarray(0j))
+    belief = prior_belief(shape, noise, still, 0.1, 0.2, 0.3)
+    pose = pose_factor(shape.mean, 0.1, 0.2, 0.3)
+    modes = shape.basis[:, 4:]
+    expected = pose @ pose.T + modes @ np.diag(shape.eigenvalues) @ modes.T + 0.2 * np.eye(24)
+    np.testing.assert_allclose(dense(belief), expected, atol=1e-9)
+    np.testing.assert_array_equal(belief.points, shape.mean)

@@ -10,6 +10,7 @@ per mutant runs the tests that run its line, and ends at the first that fails.
 from __future__ import annotations
 
 import ast
+import bisect
 import builtins
 import contextlib
 import gc
@@ -35,6 +36,9 @@ from mutations import Mutation, mutations
 from transplant import assigned, block_of_lines, transplant, with_record
 
 ROOT = Path(__file__).parents[1]
+_SLOW = (0.03, 0.3, 2.0)
+"""Seconds that part tests into groups: all of a group are run before any of the next."""
+
 MEMORY = 12 << 30
 """Address space of a child: a mutant that asks for more is caught."""
 
@@ -50,6 +54,8 @@ class Bench:
     def __init__(self, kind: str, task: dict[str, Any]) -> None:
         self.kind, self.task, self.jobs = kind, task, int(task["jobs"])
         self.caught_by: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for path, function, test in task["caught"]:
+            self.caught_by[path, function].append(test)
 
     def pytest_configure(self) -> None:
         from hypothesis import Phase, settings
@@ -63,6 +69,8 @@ class Bench:
         for path in self.task["sources"]:
             module_of(path)
         self.warm(session)
+        if not self.task["mutants"]:
+            return True
         gc.collect()
         gc.freeze()
         self.items = {item.nodeid: item for item in session.items}
@@ -96,10 +104,18 @@ class Bench:
 
     def warm(self, session: pytest.Session) -> None:
         """Make the fixtures of the session."""
+        kept = Path(self.task["scratch"]) / "model.pliant"
+        if self.kind == "interpreted":
+            import pliant
+
+            [definition] = session._fixturemanager._arg2fixturedefs["model"][:1]
+            definition.func = lambda dataset: pliant.load(kept)
         first, state = session.items[0], session._setupstate
         state.setup(first)
         for name in self.task["fixtures"]:
-            first._request.getfixturevalue(name)
+            value = first._request.getfixturevalue(name)
+            if name == "model" and self.kind == "plain":
+                value.save(kept)
         state.teardown_exact(next((i for i in session.items if i.path != first.path), first))
 
     # What runs what.
@@ -113,6 +129,7 @@ class Bench:
         for item in session.items:
             files.setdefault(str(item.path.relative_to(ROOT)), []).append(item)
         digests = {f: hashlib.sha256((ROOT / f).read_bytes() + shared).hexdigest() for f in files}
+        self.digests = digests
         stale = [f for f in files if known.get(f, {}).get("digest") != digests[f]]
         running: dict[int, tuple[str, str, int]] = {}
         while stale or running:
@@ -176,6 +193,8 @@ class Bench:
                 while waiting and len(running) < self.jobs:
                     path, mutation = waiting.pop(0)
                     tests = list(self.tests_for(path, mutation))
+                    if self.task["survived"].get(f"{path} {mutation.name}") == self.digest(tests):
+                        continue
                     running[self.start(path, mutation, tests)] = (path, mutation, tests, time.monotonic())
                 for pid, status in ended(running, self.limit):
                     path, mutation, tests, begun = running.pop(pid)
@@ -185,11 +204,11 @@ class Bench:
                     results.flush()
 
     def tests_for(self, path: str, mutation: Mutation) -> Iterator[str]:
-        """Those that caught a mutant of this function before; then the fastest five of each file, and the rest."""
+        """Those that caught a mutant of this function before; then the fast ones, and of these the most fitting."""
         function, block = mutation.function, self.blocks[path].get(mutation.number, "")
         if self.kind == "compiled":
-            # It writes instructions when its module is imported; the kernel runs them.
-            path, function, block = "src/pliant/kernels/cpu.py", "", ""
+            # It writes instructions when its module is imported; the passes run them.
+            function, block = "", ""
         if block:
             touching = self.touching.get((path, block), set())
         else:
@@ -197,26 +216,31 @@ class Bench:
             touching = set().union(
                 *(t for (p, b), t in self.touching.items() if p == path and b.startswith(function))
             )
-        seconds = {node: min(self.tests[node][0] + sum(self.shared[node].values()), 1e3) for node in touching}
-        by_file: defaultdict[str, list[str]] = defaultdict(list)
-        for node in sorted(touching, key=lambda n: (seconds[n], n)):
-            by_file[node.split("::")[0]].append(node)
         # The file that is about this function comes first: most of its tests run it.
-        about = {file: len(nodes) / self.counts[file] for file, nodes in by_file.items()}
-        groups = [
-            by_file[f] for f in sorted(by_file, key=lambda f: (-round(about[f], 1), seconds[by_file[f][0]]))
-        ]
-        before = [node for node in self.caught_by[path, function][::-1] if node in touching][:6]
+        about = Counter(node.split("::")[0] for node in touching)
+        seconds = {node: self.tests[node][0] + sum(self.shared[node].values()) for node in touching}
+        before = [node for node in self.caught_by[path, mutation.function][::-1] if node in touching][:6]
+
+        def place(node: str) -> tuple[Any, ...]:
+            file = node.split("::")[0]
+            slow = bisect.bisect(_SLOW, seconds[node])
+            return slow, -round(about[file] / self.counts[file], 1), file, seconds[node], node
+
         given, paid, left = set(), set(), float(self.task["seconds"])
-        for node in [*before, *(n for g in groups for n in g[:5]), *(n for g in groups for n in g[5:])]:
-            if node not in given and (left > 0 or not given):
-                unpaid = sum(spent for name, spent in self.shared[node].items() if name not in paid)
-                if given and self.tests[node][0] + unpaid > left:
-                    continue
+        for node in [*before, *sorted(touching, key=place)]:
+            unpaid = sum(spent for name, spent in self.shared[node].items() if name not in paid)
+            cost = self.tests[node][0] + unpaid
+            if node not in given and (cost <= left or not given):
                 given.add(node)
                 paid.update(self.shared[node])
-                left -= self.tests[node][0] + unpaid
+                left -= cost
                 yield node
+
+    def digest(self, tests: list[str]) -> str:
+        """Of these tests, as they are written: a mutant that has survived them need not try them again."""
+        files = {node.split("::")[0] for node in tests}
+        text = " ".join([*sorted(self.digests[file] for file in files), *sorted(tests)])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def start(self, path: str, mutation: Mutation, tests: list[str]) -> int:
         pid = os.fork()
@@ -276,6 +300,7 @@ class Bench:
             "result": result,
             "test": test,
             "tests": len(tests),
+            "tried": self.digest(tests),
         }
 
 
