@@ -40,7 +40,9 @@ def at_corners(sums, corners):
     out = np.zeros((len(sums), 2 * VERTICES, MODES))
     for panel, (first, last) in enumerate(pairwise(STARTS)):
         for corner, vertex in enumerate(corners[panel]):
-            out[:, 2 * vertex : 2 * vertex + 2] += np.swapaxes(sums[:, :, first:last, corner].sum(axis=2), 1, 2)
+            out[:, 2 * vertex : 2 * vertex + 2] += np.swapaxes(
+                sums[:, :, first:last, corner].sum(axis=2), 1, 2
+            )
     return out
 
 
@@ -108,7 +110,10 @@ class TestMovingBasis:
 
     @pytest.mark.parametrize("corners", [3, 1])
     def test_over_slopes(self, span, corners, channels, rng):
-        A, r = numbers(rng, MODES, VECTORS, channels, 2, LANES), numbers(rng, IMAGES, VECTORS, channels, LANES)
+        A, r = (
+            numbers(rng, MODES, VECTORS, channels, 2, LANES),
+            numbers(rng, IMAGES, VECTORS, channels, LANES),
+        )
         W = numbers(rng, VECTORS, 3, LANES) if corners == 3 else np.ones((VECTORS, 1, LANES), np.float32)
         places, G = corners_of(rng, corners), rng.normal(size=(IMAGES, 2 * VERTICES, MODES))
         sums = np.einsum("mvcal,bvcl,vkl,v->bmvka", A, r, W, within(span))
@@ -117,7 +122,10 @@ class TestMovingBasis:
         assert_allclose(G, expected, atol=1e-4)
 
     def test_over_slopes_by_pixel(self, span, channels, rng):
-        A, r = numbers(rng, MODES, VECTORS, channels, 2, LANES), numbers(rng, IMAGES, VECTORS, channels, LANES)
+        A, r = (
+            numbers(rng, MODES, VECTORS, channels, 2, LANES),
+            numbers(rng, IMAGES, VECTORS, channels, LANES),
+        )
         first, last = STARTS[list(span)]
         H = np.full((IMAGES, MODES, last - first, 2, LANES), np.nan, np.float32)
         expected = np.einsum("mvcal,bvcl->bmval", A, r)[:, :, first:last]

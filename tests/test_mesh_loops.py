@@ -176,7 +176,10 @@ class TestWeights:
     @pytest.mark.parametrize("field", [0, 2])
     def test_what_is_hidden_becomes_what_is_explained(self, rng, field):
         """e becomes x + √w (e - x), and slopes √w of themselves; a panel with a weight of one stays as it is."""
-        seen, explained = numbers(rng, VECTORS, CHANNELS, field + 1, LANES), numbers(rng, VECTORS, CHANNELS, LANES)
+        seen, explained = (
+            numbers(rng, VECTORS, CHANNELS, field + 1, LANES),
+            numbers(rng, VECTORS, CHANNELS, LANES),
+        )
         roots = np.array([1.0, 0.25])
         before = seen.copy()
         robust.weigh_down(seen, explained, roots, STARTS, field)

@@ -189,7 +189,11 @@ class TestExpectation:
     def test_the_mean_of_what_is_known_is_the_mean_that_all_shapes_share(self, rng):
         """Copies of one shape in any pose, with holes: their mean is that shape, upright as nobody knows how."""
         shape = rng.normal(size=(9, 2))
-        z = (shape[:, 0] + 1j * shape[:, 1]) * rng.uniform(5, 50, (12, 1)) * np.exp(1j * rng.uniform(0, 6, (12, 1)))
+        z = (
+            (shape[:, 0] + 1j * shape[:, 1])
+            * rng.uniform(5, 50, (12, 1))
+            * np.exp(1j * rng.uniform(0, 6, (12, 1)))
+        )
         shapes = np.stack([z.real, z.imag], axis=-1) + rng.uniform(-90, 90, (12, 1, 2))
         known = rng.random((12, 9)) < 0.7
         known[0], known[0, :2] = True, False

@@ -294,10 +294,14 @@ def test_neighbours_are_a_pixel_away_and_minus_one_is_none(build, axis):
     square = np.array([[9.0, 9], [29, 9], [29, 29], [9, 29]])
     frame = build(square, delaunay(square))
     group = frame.vertex_of_pixel if build is build_patches else np.zeros(len(frame.pixels))
-    rows = {(part, x, y): row for row, (part, (x, y)) in enumerate(zip(group, frame.pixels.tolist(), strict=True))}
+    rows = {
+        (part, x, y): row for row, (part, (x, y)) in enumerate(zip(group, frame.pixels.tolist(), strict=True))
+    }
     step = np.eye(2, dtype=int)[axis]
     for found, way in zip(frame.beside(axis), (-step, step), strict=True):
-        expected = [rows.get((part, *pixel), -1) for part, pixel in zip(group, frame.pixels + way, strict=True)]
+        expected = [
+            rows.get((part, *pixel), -1) for part, pixel in zip(group, frame.pixels + way, strict=True)
+        ]
         assert found.tolist() == expected
 
 

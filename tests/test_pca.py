@@ -7,7 +7,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.pca import _BLOCK, PCA, Accumulator, _shared_out, choose_modes, exact_pca, scatter_pca, variance_kept
+from pliant.pca import (
+    _BLOCK,
+    PCA,
+    Accumulator,
+    _shared_out,
+    choose_modes,
+    exact_pca,
+    scatter_pca,
+    variance_kept,
+)
 
 
 def samples(count: int, dimension: int, seed: int = 0) -> np.ndarray:
@@ -215,7 +224,12 @@ def test_blocks_are_worked_on_at_the_same_time_and_kept_in_order():
 def test_modes_by_share_ask_for_no_less_than_the_share():
     """But for the last rounding error: a share that is just reached needs no further mode."""
     eigenvalues = np.array([0.5, 0.25, 0.125, 0.125])
-    assert [choose_modes(eigenvalues, 1.0, share, "modes") for share in (0.5, 0.75, 0.875, 1.0)] == [1, 2, 3, 4]
+    assert [choose_modes(eigenvalues, 1.0, share, "modes") for share in (0.5, 0.75, 0.875, 1.0)] == [
+        1,
+        2,
+        3,
+        4,
+    ]
     assert [choose_modes(eigenvalues, 1.0, share + 1e-6, "modes") for share in (0.5, 0.75)] == [2, 3]
     assert choose_modes(eigenvalues, 1.0 + 1e-12, 1.0, "modes") == 4
 

@@ -61,19 +61,53 @@ FITS = ("fitter", "fitting", "framework", "loop", "missing_images", "numbers", "
 
 TESTS = {
     "algebra": (
-        *("agreement", "algebra", "conditional", "facing", "kernels", "landmark_term", "linear_expert", "missing"),
-        *("morphometrics", "motion", "patches", "pca", "shape", "symmetry", "training_in_parts::TestSketches"),
+        *(
+            "agreement",
+            "algebra",
+            "conditional",
+            "facing",
+            "kernels",
+            "landmark_term",
+            "linear_expert",
+            "missing",
+        ),
+        *(
+            "morphometrics",
+            "motion",
+            "patches",
+            "pca",
+            "shape",
+            "symmetry",
+            "training_in_parts::TestSketches",
+        ),
         *("training_in_parts::TestShapes", "trust_in_experts", "tuning_experts::TestHeldOutNoise", *FITS),
     ),
     "kernels": (
-        *("algebra", "appearance", "basis_pass", "cascaded_regression", "kernels", "mesh_loops", "motion", "patches", *FITS),
+        *(
+            "algebra",
+            "appearance",
+            "basis_pass",
+            "cascaded_regression",
+            "kernels",
+            "mesh_loops",
+            "motion",
+            "patches",
+            *FITS,
+        ),
     ),
     "formats": (
         *("convert", "data", "datasets", "formats", "formats_annotation_tools", "formats_binary"),
         *("formats_tables", "fuzz/test_fuzz", "morphometrics", "rewriting", "scales"),
     ),
     "statistics": (
-        *("confidence", "experiments_report::TestStatistics", "experts", "filters", "metrics", "trust_in_experts"),
+        *(
+            "confidence",
+            "experiments_report::TestStatistics",
+            "experts",
+            "filters",
+            "metrics",
+            "trust_in_experts",
+        ),
         *("tuning_experts::TestScatter", *FITS),
     ),
 }
@@ -82,7 +116,10 @@ minutes."""
 
 LOOP_TESTS = (
     *("basis_pass", "mesh_loops", "robust::TestWeights", "kernels::test_kernels_agree"),
-    *("kernels::test_positions_that_are_not_numbers_do_not_crash", "robust::test_hidden_panels_weigh_less_than_others"),
+    *(
+        "kernels::test_positions_that_are_not_numbers_do_not_crash",
+        "robust::test_hidden_panels_weigh_less_than_others",
+    ),
 )
 """Those that run compiled loops, and are fast enough when these are plain Python."""
 
