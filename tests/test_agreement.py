@@ -183,14 +183,14 @@ class TestCommand:
 
 
 def test_what_annotators_do_differently_everywhere_is_a_share_of_all_variance():
-    """Shares as they were put in: objects of variance 9, annotators that differ by a fixed shift, and noise of 1."""
+    """Shares as they were put in: objects of variance 9, annotators a fixed shift apart, and noise of 1."""
     rng = np.random.default_rng(9)
     shapes = shapes_with(rng, 400, 3.0, 1.0)
     shift = np.zeros_like(MEAN)
     shift[::2, 0], shift[1::2, 1] = 2.0, -2.0
     shapes[1] += shift
     # The pose takes its share of the shift, as it does of everything.
-    moved, placed = generalised_procrustes(np.stack([MEAN, MEAN + shift]))
+    _, placed = generalised_procrustes(np.stack([MEAN, MEAN + shift]))
     scale = np.sqrt(np.mean(np.sum((MEAN - MEAN.mean(axis=0)) ** 2, axis=1)))
     apart = scale**2 * np.sum((placed[1] - placed[0]) ** 2) / (2 * len(MEAN) - 4)
     table = procrustes_variance(shapes)

@@ -274,7 +274,8 @@ class Bench:
     def limit(self, tests: list[str]) -> float:
         """Seconds of processor time after which a mutant is taken for an endless loop."""
         shared = {name: spent for node in tests for name, spent in self.shared[node].items()}
-        return 20 + 5 * (sum(self.tests[node][0] for node in tests) + sum(shared.values()))
+        compiling = 60 if self.kind == "compiled" else 0
+        return 5 + compiling + 3 * (sum(self.tests[node][0] for node in tests) + sum(shared.values()))
 
     def outcome(
         self, pid: int, path: str, mutation: Mutation, tests: list[str], status: int | None
