@@ -23,6 +23,14 @@ class Box:
             return 0
         return self.wide * -high
 
+def adder(more):
+    def add(x):
+        x += more
+        return x
+    return add
+
+add_two = adder(2)
+
 @cache
 def twice(x: int = 1) -> int:
     values = [x, x]
@@ -104,6 +112,12 @@ def test_values_are_bound_anew_where_others_hold_them_and_caches_are_emptied(mod
     assert held(3) == 9
     put(module, "twice | values.append(x) | removed")
     assert held(3) == 6
+
+
+def test_a_closure_that_no_longer_needs_a_variable_is_replaced(module):
+    assert module.add_two(3) == 5
+    put(module, "adder.add | x += more | removed")
+    assert module.add_two(3) == 3
 
 
 def test_blocks_that_run_are_known(module, monkeypatch):

@@ -69,8 +69,6 @@ class Bench:
         for path in self.task["sources"]:
             module_of(path)
         self.warm(session)
-        if not self.task["mutants"]:
-            return True
         gc.collect()
         gc.freeze()
         self.items = {item.nodeid: item for item in session.items}
@@ -104,18 +102,10 @@ class Bench:
 
     def warm(self, session: pytest.Session) -> None:
         """Make the fixtures of the session."""
-        kept = Path(self.task["scratch"]) / "model.pliant"
-        if self.kind == "interpreted":
-            import pliant
-
-            [definition] = session._fixturemanager._arg2fixturedefs["model"][:1]
-            definition.func = lambda dataset: pliant.load(kept)
         first, state = session.items[0], session._setupstate
         state.setup(first)
         for name in self.task["fixtures"]:
-            value = first._request.getfixturevalue(name)
-            if name == "model" and self.kind == "plain":
-                value.save(kept)
+            first._request.getfixturevalue(name)
         state.teardown_exact(next((i for i in session.items if i.path != first.path), first))
 
     # What runs what.
