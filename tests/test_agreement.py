@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from pliant.data.agreement import compare, compare_datasets, match_names
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.shape import generalised_procrustes
-from pliant.shape.variance import ShapeVariance, Variation, _bias_chance, procrustes_variance
+from pliant.shape.variance import ShapeVariance, Variation, _bias_chance, _percent, procrustes_variance
 from pliant.synthetic import faces, write_faces
 
 MEAN = np.array([(0.0, 0), (100, 10), (90, 80), (40, 110), (-20, 70), (35, 45), (60, 20)])
@@ -223,3 +224,43 @@ def test_the_verdict_is_about_the_share_of_the_annotators(repeatability, words):
     assert "the same in all images" not in table.sentence
     biased = replace(table, annotators=replace(row, chance=0.04))
     assert "3.0% is a difference that is the same in all images" in biased.sentence
+
+
+def test_rows_are_squares_over_freedom_and_chances_are_fishers():
+    table = procrustes_variance(shapes_with(np.random.default_rng(2), 5, 1.0, 1.0, repeats=3))
+    dimension = 2 * len(MEAN) - 4
+    assert [row.freedom for row in (table.objects, table.annotators, table.rest)] == [
+        4 * dimension,
+        2 * dimension,
+        8 * dimension,
+    ]
+    for row in (table.objects, table.annotators, table.rest):
+        assert row.mean_square == pytest.approx(row.squares / row.freedom)
+    for row in (table.objects, table.annotators):
+        assert row.ratio == pytest.approx(row.mean_square / table.rest.mean_square)
+    chance = scipy.stats.f.sf(table.objects.ratio, 4 * dimension, 8 * dimension)
+    assert table.objects.chance == pytest.approx(chance)
+
+
+def test_half_of_all_disagreement_is_counted_from_the_worst():
+    """Twenty objects that all differ alike, of which ten have half; and one that differs far more than all."""
+    shapes = shapes_with(np.random.default_rng(3), 20, 3.0, 0.0)
+    shapes[1, :, 2, 0] += 0.5
+    assert procrustes_variance(shapes).half in (9, 10, 11)
+    shapes[1, 4, 2, 0] += 20
+    assert procrustes_variance(shapes).half == 1
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.05, "5.0%"), (0.5, "50%"), (0.95, "95.0%"), (0.1, "10%")])
+def test_shares_near_none_and_all_have_a_digit_more(share, text):
+    assert _percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "sentence"),
+    [((1, 5, 4), "two objects"), ((2, 1, 4), "two objects"), ((2, 5, 2), "three landmarks")],
+)
+def test_too_little_for_an_analysis_gets_a_sentence(size, sentence, rng):
+    with pytest.raises(ValueError, match=sentence):
+        procrustes_variance(rng.normal(size=(*size, 2)))
+    assert np.isfinite(procrustes_variance(rng.normal(size=(2, 2, 3, 2))).repeatability)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from pliant.arrays import Float64
 from pliant.shape import Similarity, align, shape_size, train_shape_model
@@ -209,3 +210,33 @@ def test_the_prior_has_all_modes_the_pose_and_the_noise() -> None:
     expected = pose @ pose.T + modes @ np.diag(shape.eigenvalues) @ modes.T + 0.2 * np.eye(24)
     np.testing.assert_allclose(dense(belief), expected, atol=1e-9)
     np.testing.assert_array_equal(belief.points, shape.mean)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_likelier_belief_has_the_larger_density(seed: int) -> None:
+    beliefs = [some_belief(seed), some_belief(seed + 10)]
+    beliefs[1] = Belief(beliefs[0].points + 1.0, 2.0 * beliefs[1].factor, beliefs[1].noise)
+    fixed = [1, 4, 7]
+    rows = np.array([[2 * k, 2 * k + 1] for k in fixed]).ravel()
+    rng = np.random.default_rng(seed)
+    for scale in (0.3, 2.0, 6.0):
+        places = beliefs[0].points[fixed] + scale * rng.normal(size=(3, 2))
+        densities = [
+            multivariate_normal.logpdf(places.ravel(), b.points.ravel()[rows], dense(b)[np.ix_(rows, rows)])
+            for b in beliefs
+        ]
+        assert likelier(beliefs, fixed, places) is beliefs[int(np.argmax(densities))]
+
+
+def test_an_object_that_is_turned_keeps_what_it_is_not_sure_of() -> None:
+    """Where fixed points have it turned by a radian and twice as large, deviations are turned and no larger."""
+    belief, fixed = some_belief(), [0, 1, 2, 3, 4, 5, 6]
+    wide = np.concatenate([belief.factor, pose_factor(belief.points, 5.0, 5.0, 5.0)], axis=1)
+    belief = Belief(belief.points, wide, belief.noise)
+    by = Similarity(np.asarray(2 * np.exp(1j)), np.asarray(7 - 3j))
+    told = followed(belief, fixed, by.apply(belief.points)[fixed])
+    np.testing.assert_allclose(told.points[7:], by.apply(belief.points)[7:], atol=3)
+    turned = belief.moved(Similarity(np.asarray(np.exp(1j)), np.asarray(0j)))
+    own = given(turned, fixed, turned.points[fixed])
+    ratio = np.trace(told.covariance[7:].sum(axis=0)) / np.trace(own.covariance[7:].sum(axis=0))
+    assert ratio == pytest.approx(1, rel=0.25)

@@ -19,6 +19,7 @@ from pliant.motion import (
     rasterise,
 )
 from pliant.motion.frame import MARGIN
+from pliant.motion.triangulation import signed_areas
 from pliant.shape import SIMILARITY, ShapeModel, train_shape_model
 
 
@@ -332,6 +333,15 @@ class TestTriangulation:
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [10, 10]])
         with pytest.raises(ValueError, match="landmarks 4 coincide"):
             delaunay(points)
+
+    def test_areas_are_positive_where_corners_turn_from_x_to_y(self):
+        points = np.array([[1.0, 2], [5, 2], [1, 5], [7, 9]])
+        areas = signed_areas(points, np.array([[0, 1, 2], [0, 2, 1], [1, 3, 2], [3, 0, 1]]))
+        assert_allclose(areas, [6, -6, 17, 14])
+
+    def test_numbers_before_the_first_landmark_are_refused(self):
+        with pytest.raises(ValueError, match="triangle 1 has landmarks -1, 1, 2"):
+            checked_triangles(np.array([[0.0, 0], [4, 0], [0, 4]]), [[0, 1, 2], [-1, 1, 2]])
 
     def test_the_users_triangles_are_kept(self):
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10]])
