@@ -197,9 +197,9 @@ class Bench:
         """Those that caught a mutant of this function before; then the fast ones, and of these the most fitting."""
         function, block = mutation.function, self.blocks[path].get(mutation.number, "")
         if self.kind == "compiled":
-            # It writes instructions when its module is imported; the passes run them.
-            function, block = "", ""
-        if block:
+            # It writes instructions when its module is imported, and nothing says who runs them.
+            touching = {node for node, (_, passed, _) in self.tests.items() if passed and node in self.items}
+        elif block:
             touching = self.touching.get((path, block), set())
         else:
             # Values and defaults of a class or module are used by all that is in it.
