@@ -57,64 +57,30 @@ VECTORS = ("src/pliant/kernels/basis_pass.py", "_triangle_sums")
 """Writes vector instructions: a mutant of it must be compiled, which takes seconds. All other loops that are
 compiled are run as plain Python, with NUMBA_DISABLE_JIT."""
 
-FITS = ("fitter", "fitting", "framework", "loop", "missing_images", "numbers", "robust")
+FITS = "fitter fitting framework loop missing_images numbers robust"
 
 TESTS = {
     "algebra": (
-        *(
-            "agreement",
-            "algebra",
-            "conditional",
-            "facing",
-            "kernels",
-            "landmark_term",
-            "linear_expert",
-            "missing",
-        ),
-        *(
-            "morphometrics",
-            "motion",
-            "patches",
-            "pca",
-            "shape",
-            "symmetry",
-            "training_in_parts::TestSketches",
-        ),
-        *("training_in_parts::TestShapes", "trust_in_experts", "tuning_experts::TestHeldOutNoise", *FITS),
-    ),
-    "kernels": (
-        *(
-            "algebra",
-            "appearance",
-            "basis_pass",
-            "cascaded_regression",
-            "kernels",
-            "mesh_loops",
-            "motion",
-            "patches",
-            *FITS,
-        ),
-    ),
+        "agreement algebra conditional facing::TestShapes kernels landmark_term linear_expert missing "
+        "morphometrics motion patches pca shape symmetry training_in_parts::TestSketches "
+        "training_in_parts::TestShapes trust_in_experts tuning_experts::TestHeldOutNoise "
+    )
+    + FITS,
+    "kernels": "algebra appearance basis_pass cascaded_regression kernels mesh_loops motion patches " + FITS,
     "formats": (
-        *("convert", "data", "datasets", "formats", "formats_annotation_tools", "formats_binary"),
-        *("formats_tables", "fuzz/test_fuzz", "morphometrics", "rewriting", "scales"),
+        "convert data datasets formats formats_annotation_tools formats_binary formats_tables "
+        "fuzz/test_fuzz morphometrics rewriting scales"
     ),
     "statistics": (
-        *(
-            "confidence",
-            "experiments_report::TestStatistics",
-            "experts",
-            "filters",
-            "metrics",
-            "trust_in_experts",
-        ),
-        *("tuning_experts::TestScatter", *FITS),
-    ),
+        "confidence experiments_report::TestStatistics experts filters metrics trust_in_experts "
+        "tuning_experts::TestScatter "
+    )
+    + FITS,
 }
 """For each room, the test files that should notice. The others start servers and programs, or run whole fits for
 minutes."""
 
-LOOP_TESTS = ("basis_pass", "mesh_loops", "robust::TestWeights")
+LOOP_TESTS = "basis_pass mesh_loops robust::TestWeights"
 """Those that run compiled loops by themselves, and are fast enough when these are plain Python."""
 
 FIXTURES = {
@@ -145,9 +111,9 @@ def bench_of(path: str, mutation: Mutation, compiled: Iterable[str]) -> str:
     return "interpreted" if function in (*compiled, "_interpreted_sums") else "plain"
 
 
-def test_files(names: Iterable[str]) -> list[str]:
+def test_files(names: str) -> list[str]:
     found = []
-    for name in names:
+    for name in sorted(set(names.split())):
         file, separator, part = name.partition("::")
         found.append(f"tests/{file if '/' in file else f'test_{file}'}.py{separator}{part}")
     return found
@@ -175,7 +141,7 @@ def run_bench(kind: str, mutants: list[tuple[str, Mutation]], options: argparse.
         "sources": list(files),
         "digests": digests(files),
         "mutants": [(path, mutation.name) for path, mutation in mutants],
-        "tests": test_files(LOOP_TESTS if kind != "plain" else sorted({t for r in rooms for t in TESTS[r]})),
+        "tests": test_files(" ".join(TESTS[room] for room in rooms) if kind == "plain" else LOOP_TESTS),
         "fixtures": sorted({name for room in rooms for name in FIXTURES[room]}) if kind == "plain" else [],
         "survived": {f"{one['path']} {one['name']}": one.get("tried") for one in known},
         "caught": [(one["path"], one["name"].split(" | ")[0], one["test"]) for one in known if one["test"]],
