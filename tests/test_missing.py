@@ -159,6 +159,8 @@ def test_variance_is_that_of_the_modes_or_noise(rng):
     values, vectors = np.linalg.eigh(covariance)
     basis, noise = _model(deviations, unsure, 3)
     assert noise == pytest.approx(np.sum(values[:-3]) / (12 - 4 - 3))
+    for modes in (7, 8):
+        assert _model(deviations, unsure, modes)[1] == pytest.approx(np.sum(values[:-modes]))
     leading = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
     within = vectors[:, -3:] @ vectors[:, -3:].T
     assert_allclose(basis @ basis.T + noise * within, leading, atol=1e-9)

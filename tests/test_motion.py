@@ -311,6 +311,20 @@ def test_what_no_triangle_has_is_minus_one():
     assert owner.tolist() == [[0, 0, 0], [0, 0, -1], [0, -1, -1]]
 
 
+def test_on_an_edge_the_first_triangle_wins():
+    square = np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])
+    assert rasterise(square, np.array([[0, 1, 2], [0, 2, 3]]), (3, 3)).tolist() == [
+        [0, 0, 0],
+        [1, 0, 0],
+        [1, 1, 0],
+    ]
+    assert rasterise(square, np.array([[0, 2, 3], [0, 1, 2]]), (3, 3)).tolist() == [
+        [0, 1, 1],
+        [0, 0, 1],
+        [0, 0, 0],
+    ]
+
+
 def test_a_warp_to_a_quarter_of_the_size_is_inverted_and_a_mirrored_one_to_first_order():
     motion, model = make_warp("piecewise-affine")
     assert_allclose(motion.onto_vertices(model.mean / 4), 4 * model.mean, atol=1e-6)

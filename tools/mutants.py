@@ -66,7 +66,7 @@ TESTS = {
         "training_in_parts::TestShapes trust_in_experts tuning_experts::TestHeldOutNoise "
     )
     + FITS,
-    "kernels": "algebra appearance basis_pass cascaded_regression kernels mesh_loops motion patches " + FITS,
+    "kernels": "appearance basis_pass cascaded_regression kernels mesh_loops patches " + FITS,
     "formats": (
         "convert data datasets formats formats_annotation_tools formats_binary formats_tables "
         "fuzz/test_fuzz morphometrics rewriting scales"
