@@ -399,6 +399,16 @@ def test_asymmetric_contains_forward_and_inverse(cost):
         assert_allclose(shares(Asymmetric(alpha)), sign * shares(pure))
 
 
+def test_without_appearance_the_warp_of_the_model_is_solved_first():
+    """Equations 69 and 98: dq as if there were no dp, and dp for that dq."""
+    model, _, _ = model_of(World(2), ProjectOut(), Bidirectional(), "none")
+    _, u = solve(GaussNewton(Alternated()), model)
+    H, g, n = model.Huu[0], model.gu[0], model.gu.shape[1] // 2
+    dq = -np.linalg.solve(H[n:, n:], g[n:])
+    dp = -np.linalg.solve(H[:n, :n], g[:n] + H[:n, n:] @ dq)
+    assert_allclose(u[0], [*dp, *dq], rtol=1e-6)
+
+
 def test_image_and_model_share_alike_unless_told_otherwise():
     assert_array_equal(shares(Asymmetric()), [[0.5], [-0.5]])
 
