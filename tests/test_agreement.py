@@ -1,16 +1,18 @@
 """Two annotators: known differences are measured, and variances that were put in come out of the analysis."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from pliant.data.agreement import compare, compare_datasets, match_names
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.shape import generalised_procrustes
-from pliant.shape.variance import procrustes_variance
+from pliant.shape.variance import ShapeVariance, Variation, _bias_chance, _percent, procrustes_variance
 from pliant.synthetic import faces, write_faces
 
 MEAN = np.array([(0.0, 0), (100, 10), (90, 80), (40, 110), (-20, 70), (35, 45), (60, 20)])
@@ -179,3 +181,86 @@ class TestCommand:
         assert found["landmarks"][30]["bias"][0] == pytest.approx(2, abs=0.5)
         assert 0 < found["variance"]["repeatability"] < 1
         assert len(found["by_image"]) == 8
+
+
+def test_what_annotators_do_differently_everywhere_is_a_share_of_all_variance():
+    """Shares as they were put in: objects of variance 9, annotators a fixed shift apart, and noise of 1."""
+    rng = np.random.default_rng(9)
+    shapes = shapes_with(rng, 400, 3.0, 1.0)
+    shift = np.zeros_like(MEAN)
+    shift[::2, 0], shift[1::2, 1] = 2.0, -2.0
+    shapes[1] += shift
+    # The pose takes its share of the shift, as it does of everything.
+    _, placed = generalised_procrustes(np.stack([MEAN, MEAN + shift]))
+    scale = np.sqrt(np.mean(np.sum((MEAN - MEAN.mean(axis=0)) ** 2, axis=1)))
+    apart = scale**2 * np.sum((placed[1] - placed[0]) ** 2) / (2 * len(MEAN) - 4)
+    table = procrustes_variance(shapes)
+    expected = (apart / 2) / (9 + 1 + apart / 4)
+    assert table.systematic == pytest.approx(expected, rel=0.15)
+
+
+def test_the_chance_of_a_bias_is_that_of_its_signs():
+    """Of three objects that differ by the same, one in four choices of signs is as extreme, and no other."""
+    data = np.zeros((2, 3, 6))
+    data[1] += np.arange(6)
+    assert _bias_chance(data) == pytest.approx(1 / 4, abs=0.05)
+    data[1, 2] *= 0.15
+    assert _bias_chance(data) == pytest.approx(1 / 4, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("repeatability", "words"),
+    [
+        (0.96, "agree well"),
+        (0.94, "still much larger"),
+        (0.82, "still much larger"),
+        (0.78, "Much of the apparent"),
+    ],
+)
+def test_the_verdict_is_about_the_share_of_the_annotators(repeatability, words):
+    row = Variation("annotators", 1.0, 10, 0.1, 1.0, 0.06)
+    table = ShapeVariance(row, row, row, repeatability, 0.03, 20, 9)
+    assert words in table.sentence
+    assert "the same in all images" not in table.sentence
+    biased = replace(table, annotators=replace(row, chance=0.04))
+    assert "3.0% is a difference that is the same in all images" in biased.sentence
+
+
+def test_rows_are_squares_over_freedom_and_chances_are_fishers():
+    table = procrustes_variance(shapes_with(np.random.default_rng(2), 5, 1.0, 1.0, repeats=3))
+    dimension = 2 * len(MEAN) - 4
+    assert [row.freedom for row in (table.objects, table.annotators, table.rest)] == [
+        4 * dimension,
+        2 * dimension,
+        8 * dimension,
+    ]
+    for row in (table.objects, table.annotators, table.rest):
+        assert row.mean_square == pytest.approx(row.squares / row.freedom)
+    for row in (table.objects, table.annotators):
+        assert row.ratio == pytest.approx(row.mean_square / table.rest.mean_square)
+    chance = scipy.stats.f.sf(table.objects.ratio, 4 * dimension, 8 * dimension)
+    assert table.objects.chance == pytest.approx(chance)
+
+
+def test_half_of_all_disagreement_is_counted_from_the_worst():
+    """Twenty objects that all differ alike, of which ten have half; and one that differs far more than all."""
+    shapes = shapes_with(np.random.default_rng(3), 20, 3.0, 0.0)
+    shapes[1, :, 2, 0] += 0.5
+    assert procrustes_variance(shapes).half in (9, 10, 11)
+    shapes[1, 4, 2, 0] += 20
+    assert procrustes_variance(shapes).half == 1
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.05, "5.0%"), (0.5, "50%"), (0.95, "95.0%"), (0.1, "10%")])
+def test_shares_near_none_and_all_have_a_digit_more(share, text):
+    assert _percent(share) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "sentence"),
+    [((1, 5, 4), "two objects"), ((2, 1, 4), "two objects"), ((2, 5, 2), "three landmarks")],
+)
+def test_too_little_for_an_analysis_gets_a_sentence(size, sentence, rng):
+    with pytest.raises(ValueError, match=sentence):
+        procrustes_variance(rng.normal(size=(*size, 2)))
+    assert np.isfinite(procrustes_variance(rng.normal(size=(2, 2, 3, 2))).repeatability)

@@ -251,6 +251,8 @@ class TestDerivatives:
         model, _, system = model_of(World(3), cost, composition, "none")
         dc, u = solve(Wiberg(), model)
         assert_allclose(u, solve(GaussNewton(Schur()), model)[1])
+        # The best for a shape that stays.
+        assert_allclose(model.gc + model.Hcc * dc, 0, atol=1e-9)
         if cost == SSD():
             assert_allclose(dc, system.basis_residual)
 
@@ -395,6 +397,28 @@ def test_asymmetric_contains_forward_and_inverse(cost):
             assert_allclose(a[0], b[0])
             assert_allclose(a[1], sign * b[1])
         assert_allclose(shares(Asymmetric(alpha)), sign * shares(pure))
+
+
+def test_without_appearance_the_warp_of_the_model_is_solved_first():
+    """Equations 69 and 98: dq as if there were no dp, and dp for that dq."""
+    model, _, _ = model_of(World(2), ProjectOut(), Bidirectional(), "none")
+    _, u = solve(GaussNewton(Alternated()), model)
+    H, g, n = model.Huu[0], model.gu[0], model.gu.shape[1] // 2
+    dq = -np.linalg.solve(H[n:, n:], g[n:])
+    dp = -np.linalg.solve(H[:n, :n], g[:n] + H[:n, n:] @ dq)
+    assert_allclose(u[0], [*dp, *dq], rtol=1e-6)
+
+
+def test_image_and_model_share_alike_unless_told_otherwise():
+    assert_array_equal(shares(Asymmetric()), [[0.5], [-0.5]])
+
+
+def test_without_a_prior_the_cost_is_half_of_the_squared_residual():
+    world = World(1)
+    c = current(world, SSD())
+    system, weights = world.system(SSD(), c)
+    assert np.abs(system.basis_residual).max() > 0.01
+    assert_allclose(weights.value(system, world.p[None], c[None]), system.residual_residual / 2)
 
 
 def test_the_project_out_metric_is_idempotent_and_blind_to_the_basis():

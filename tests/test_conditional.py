@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from pliant.arrays import Float64
 from pliant.shape import Similarity, align, shape_size, train_shape_model
@@ -177,3 +178,65 @@ def test_what_is_turned_and_enlarged_is_as_sure_as_before(growth: float) -> None
     assert np.max(np.linalg.norm(found.points - wanted, axis=1)) < 0.05 * float(shape_size(wanted))
     others = [1, 2, 4, 5, 7, 8, 10, 11]
     np.testing.assert_allclose(found.noise[others], belief.noise[others], atol=1e-9 * belief.noise.max())
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_units_make_no_difference_to_what_follows_from_points_without_noise(unit: float) -> None:
+    """Five unknowns and eight fixed numbers: the covariance of these has no inverse, in any unit."""
+    belief = some_belief()
+    belief = Belief(unit * belief.points, unit * belief.factor, 0 * belief.noise)
+    fixed = [0, 3, 5, 8]
+    places = belief.points[fixed] + (belief.factor @ np.arange(5.0)).reshape(-1, 2)[fixed]
+    found = given(belief, fixed, places)
+    expected = belief.points + (belief.factor @ np.arange(5.0)).reshape(-1, 2)
+    np.testing.assert_allclose(found.points, expected, atol=1e-3 * unit)
+
+
+def test_one_point_far_off_takes_nothing_along_where_the_others_agree() -> None:
+    """Landmarks without noise that can only move to the right together: two say by 1, and one by 50."""
+    belief = Belief(np.zeros((6, 2)), 10 * np.tile([[1.0], [0.0]], (6, 1)), np.zeros((6, 2, 2)))
+    found = followed(belief, [0, 1, 2], np.array([[1.0, 0], [1.0, 0], [50.0, 0]]))
+    np.testing.assert_allclose(found.points[3:], [[1.0, 0]] * 3, atol=0.3)
+
+
+def test_the_prior_has_all_modes_the_pose_and_the_noise() -> None:
+    rng = np.random.default_rng(3)
+    shape = train_shape_model(some_shapes() + rng.normal(0, 1, (30, 12, 2)), 100).truncated(3)
+    noise = np.tile(0.2 * np.eye(2), (12, 1, 1))
+    still = Similarity(np.asarray(1 + 0j), np.asarray(0j))
+    belief = prior_belief(shape, noise, still, 0.1, 0.2, 0.3)
+    pose = pose_factor(shape.mean, 0.1, 0.2, 0.3)
+    modes = shape.basis[:, 4:]
+    expected = pose @ pose.T + modes @ np.diag(shape.eigenvalues) @ modes.T + 0.2 * np.eye(24)
+    np.testing.assert_allclose(dense(belief), expected, atol=1e-9)
+    np.testing.assert_array_equal(belief.points, shape.mean)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_likelier_belief_has_the_larger_density(seed: int) -> None:
+    beliefs = [some_belief(seed), some_belief(seed + 10)]
+    beliefs[1] = Belief(beliefs[0].points + 1.0, 2.0 * beliefs[1].factor, beliefs[1].noise)
+    fixed = [1, 4, 7]
+    rows = np.array([[2 * k, 2 * k + 1] for k in fixed]).ravel()
+    rng = np.random.default_rng(seed)
+    for scale in (0.3, 2.0, 6.0):
+        places = beliefs[0].points[fixed] + scale * rng.normal(size=(3, 2))
+        densities = [
+            multivariate_normal.logpdf(places.ravel(), b.points.ravel()[rows], dense(b)[np.ix_(rows, rows)])
+            for b in beliefs
+        ]
+        assert likelier(beliefs, fixed, places) is beliefs[int(np.argmax(densities))]
+
+
+def test_an_object_that_is_turned_keeps_what_it_is_not_sure_of() -> None:
+    """Where fixed points have it turned by a radian and twice as large, deviations are turned and no larger."""
+    belief, fixed = some_belief(), [0, 1, 2, 3, 4, 5, 6]
+    wide = np.concatenate([belief.factor, pose_factor(belief.points, 5.0, 5.0, 5.0)], axis=1)
+    belief = Belief(belief.points, wide, belief.noise)
+    by = Similarity(np.asarray(2 * np.exp(1j)), np.asarray(7 - 3j))
+    told = followed(belief, fixed, by.apply(belief.points)[fixed])
+    np.testing.assert_allclose(told.points[7:], by.apply(belief.points)[7:], atol=3)
+    turned = belief.moved(Similarity(np.asarray(np.exp(1j)), np.asarray(0j)))
+    own = given(turned, fixed, turned.points[fixed])
+    ratio = np.trace(told.covariance[7:].sum(axis=0)) / np.trace(own.covariance[7:].sum(axis=0))
+    assert ratio == pytest.approx(1, rel=0.25)

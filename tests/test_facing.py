@@ -163,6 +163,14 @@ class TestShapes:
             assert_allclose(np.ptp(upright.apply(other), axis=0), np.ptp(mean, axis=0), atol=1e-9)
             assert_allclose(upright.apply(other).min(axis=0), mean.min(axis=0), atol=1e-9)
 
+    def test_a_shape_between_both_ways_is_left_as_it_is(self, rng):
+        """It is nearer to the mirror image, but not by so much that anybody could be sure."""
+        right = np.array([(0.0, 0), (10, 0), (8, 5), (2, 3), (1, 9), (5, 6), (7, 1)])
+        left = right * (-1, 1)
+        shapes = np.array([right] * 8 + [left] * 2 + [0.7 * align(right, left).apply(right) + 0.3 * left])
+        shapes += rng.normal(0, 0.05, shapes.shape)
+        assert find_mirrored(shapes).tolist() == [False] * 8 + [True] * 2 + [False]
+
 
 class TestTraining:
     def test_the_model_remembers(self, trained, tmp_path):

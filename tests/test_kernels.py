@@ -15,6 +15,7 @@ from pliant.appearance.view import (
     scale_to_frame,
 )
 from pliant.kernels.cpu import basis_slopes, cpu_kernel
+from pliant.kernels.descents import project_slopes
 from pliant.kernels.panels import make_layout
 from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel, bilinear
@@ -204,7 +205,8 @@ def test_kernels_agree_on_splines(with_splines, dataset, level_number, sampling,
     compiled = cpu_kernel(level, subspace, pixels, Needs(appearance=solves, moving_basis=True))
     for needs in kinds_of_needs(len(subspace.variances), solves):
         one = reference.system(images, shapes, c, needs)
-        assert_systems_agree(compiled.system(images, shapes, c, needs), one, needs)
+        for kernel in (compiled, compiled.threaded(2)):
+            assert_systems_agree(kernel.system(images, shapes, c, needs), one, needs)
     assert_allclose(compiled.appearance(images, shapes), reference.appearance(images, shapes), atol=1e-4)
 
 
@@ -228,6 +230,23 @@ def test_what_is_projected_beforehand_is_what_the_metric_projects(model, dataset
     assert present(asked) == present(found) | {"residual_residual", "basis_residual"}
     assert_allclose(asked.residual_residual, full.residual_residual, rtol=1e-5)
     assert_allclose(asked.basis_residual, full.basis_residual, atol=1e-4)
+    alone = kernel.system(images, shapes, none, needs.cost_alone())
+    assert present(alone) == {"residual_residual", "basis_residual"}
+
+
+def test_learned_slopes_are_projected_as_the_metric_says(rng):
+    slopes, basis = rng.normal(size=(3, 40)), np.linalg.qr(rng.normal(size=(40, 5)))[0].T
+    w0, w = 0.7, np.linspace(0.1, 0.6, 5)
+    metric = w0 * np.eye(40) - basis.T @ np.diag(w) @ basis
+    projected, model = project_slopes(slopes.astype(np.float32), basis.astype(np.float32), w0, w)
+    assert_allclose(projected, slopes @ metric / w0, atol=1e-5)
+    assert_allclose(model, slopes @ metric @ slopes.T, atol=1e-4)
+
+
+def test_appearance_needs_no_slopes(model, dataset):
+    level, subspace, pixels, images, shapes, _ = problem(model, dataset, 0, 1.0, count=2)
+    found = cpu_kernel(level, subspace, pixels, Needs(False, False)).appearance(images, shapes)
+    assert_allclose(found, ReferenceKernel(level, subspace, pixels).appearance(images, shapes), atol=1e-4)
 
 
 @pytest.mark.parametrize("splines", [False, True])

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pliant.data.dataset import Dataset
 from pliant.data.validation import InvalidDataset
 from pliant.shape import align, generalised_procrustes, missing
-from pliant.shape.missing import _choose_modes, _hidden, _model, complete
+from pliant.shape.missing import _choose_modes, _expected, _hidden, _masked_mean, _model, complete
 from pliant.shape.pdm import similarity_vectors
 from pliant.synthetic import faces
 from pliant.training import train
@@ -159,6 +159,8 @@ def test_variance_is_that_of_the_modes_or_noise(rng):
     values, vectors = np.linalg.eigh(covariance)
     basis, noise = _model(deviations, unsure, 3)
     assert noise == pytest.approx(np.sum(values[:-3]) / (12 - 4 - 3))
+    for modes in (7, 8):
+        assert _model(deviations, unsure, modes)[1] == pytest.approx(np.sum(values[:-modes]))
     leading = (vectors[:, -3:] * values[-3:]) @ vectors[:, -3:].T
     within = vectors[:, -3:] @ vectors[:, -3:].T
     assert_allclose(basis @ basis.T + noise * within, leading, atol=1e-9)
@@ -166,3 +168,49 @@ def test_variance_is_that_of_the_modes_or_noise(rng):
     rigid = np.outer(rng.normal(size=30), np.arange(12.0))
     assert 0 < _model(rigid, np.zeros((12, 12)), 1)[1] < 1e-9 * np.sum(rigid**2) / 30
     assert _model(np.zeros((30, 12)), np.zeros((12, 12)), 1)[1] > 0
+
+
+class TestExpectation:
+    def test_what_is_open_varies_as_the_model_says(self, rng):
+        """The mean and covariance of a Gaussian given some of its coordinates, by the usual formula."""
+        basis, noise = rng.normal(size=(8, 2)), 0.3
+        whole = basis @ basis.T + noise * np.eye(8)
+        seen = np.ones((2, 8), dtype=bool)
+        seen[0, [1, 4]] = False
+        seen[1, [4, 5, 6]] = False
+        deviations = rng.normal(size=(2, 8))
+        found, covariance = _expected(deviations, seen, basis, noise)
+        expected = np.zeros((8, 8))
+        for row, s, own in zip(found, seen, deviations, strict=True):
+            gain = whole[np.ix_(~s, s)] @ np.linalg.inv(whole[np.ix_(s, s)])
+            assert_allclose(row[~s], gain @ own[s], atol=1e-9)
+            assert_array_equal(row[s], own[s])
+            expected[np.ix_(~s, ~s)] += whole[np.ix_(~s, ~s)] - gain @ whole[np.ix_(s, ~s)]
+        assert_allclose(covariance, expected, atol=1e-9)
+
+    def test_the_mean_of_what_is_known_is_the_mean_that_all_shapes_share(self, rng):
+        """Copies of one shape in any pose, with holes: their mean is that shape, upright as nobody knows how."""
+        shape = rng.normal(size=(9, 2))
+        z = (
+            (shape[:, 0] + 1j * shape[:, 1])
+            * rng.uniform(5, 50, (12, 1))
+            * np.exp(1j * rng.uniform(0, 6, (12, 1)))
+        )
+        shapes = np.stack([z.real, z.imag], axis=-1) + rng.uniform(-90, 90, (12, 1, 2))
+        known = rng.random((12, 9)) < 0.7
+        known[0], known[0, :2] = True, False
+        known[:, :5] |= np.sum(known, axis=1, keepdims=True) < 4
+        mean, frames = _masked_mean(np.where(known[:, :, None], shapes, np.nan), known)
+        assert_allclose(mean.mean(axis=0), 0, atol=1e-9)
+        assert_allclose(frames.apply(np.broadcast_to(mean, shapes.shape)), shapes, atol=1e-6)
+
+    def test_a_shape_that_shares_nothing_with_the_first_waits(self, rng):
+        """The fullest shape has the first six landmarks; one that has only others is placed by those in between."""
+        shape = rng.normal(size=(9, 2))
+        known = np.zeros((6, 9), dtype=bool)
+        known[0, :6] = known[1:4, 3:] = known[4:, 6:] = True
+        known[4:, 5] = True
+        shapes = np.where(known[:, :, None], shape * rng.uniform(1, 5, (6, 1, 1)), np.nan)
+        mean, frames = _masked_mean(shapes, known)
+        placed = frames.inverse().apply(np.nan_to_num(shapes))
+        assert_allclose(placed[known], np.broadcast_to(mean, placed.shape)[known], atol=1e-3)

@@ -19,6 +19,7 @@ from pliant.motion import (
     rasterise,
 )
 from pliant.motion.frame import MARGIN
+from pliant.motion.triangulation import signed_areas
 from pliant.shape import SIMILARITY, ShapeModel, train_shape_model
 
 
@@ -288,6 +289,49 @@ class TestPatches:
         assert_allclose(invert(motion, model, d), -d, atol=1e-8)
 
 
+@pytest.mark.parametrize("build", [build_frame, build_patches])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_neighbours_are_a_pixel_away_and_minus_one_is_none(build, axis):
+    square = np.array([[9.0, 9], [29, 9], [29, 29], [9, 29]])
+    frame = build(square, delaunay(square))
+    group = frame.vertex_of_pixel if build is build_patches else np.zeros(len(frame.pixels))
+    rows = {
+        (part, x, y): row for row, (part, (x, y)) in enumerate(zip(group, frame.pixels.tolist(), strict=True))
+    }
+    step = np.eye(2, dtype=int)[axis]
+    for found, way in zip(frame.beside(axis), (-step, step), strict=True):
+        expected = [
+            rows.get((part, *pixel), -1) for part, pixel in zip(group, frame.pixels + way, strict=True)
+        ]
+        assert found.tolist() == expected
+
+
+def test_what_no_triangle_has_is_minus_one():
+    owner = rasterise(np.array([[0.0, 0], [2, 0], [0, 2]]), np.array([[0, 1, 2]]), (3, 3))
+    assert owner.tolist() == [[0, 0, 0], [0, 0, -1], [0, -1, -1]]
+
+
+def test_on_an_edge_the_first_triangle_wins():
+    square = np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])
+    assert rasterise(square, np.array([[0, 1, 2], [0, 2, 3]]), (3, 3)).tolist() == [
+        [0, 0, 0],
+        [1, 0, 0],
+        [1, 1, 0],
+    ]
+    assert rasterise(square, np.array([[0, 2, 3], [0, 1, 2]]), (3, 3)).tolist() == [
+        [0, 1, 1],
+        [0, 0, 1],
+        [0, 0, 0],
+    ]
+
+
+def test_a_warp_to_a_quarter_of_the_size_is_inverted_and_a_mirrored_one_to_first_order():
+    motion, model = make_warp("piecewise-affine")
+    assert_allclose(motion.onto_vertices(model.mean / 4), 4 * model.mean, atol=1e-6)
+    turned = model.mean * (-1, 1)
+    assert_allclose(motion.onto_vertices(turned), 2 * model.mean - turned)
+
+
 class TestTriangulation:
     def test_delaunay_covers_the_hull_of_all_landmarks(self):
         model = make_model()
@@ -303,6 +347,15 @@ class TestTriangulation:
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [10, 10]])
         with pytest.raises(ValueError, match="landmarks 4 coincide"):
             delaunay(points)
+
+    def test_areas_are_positive_where_corners_turn_from_x_to_y(self):
+        points = np.array([[1.0, 2], [5, 2], [1, 5], [7, 9]])
+        areas = signed_areas(points, np.array([[0, 1, 2], [0, 2, 1], [1, 3, 2], [3, 0, 1]]))
+        assert_allclose(areas, [6, -6, 17, 14])
+
+    def test_numbers_before_the_first_landmark_are_refused(self):
+        with pytest.raises(ValueError, match="triangle 1 has landmarks -1, 1, 2"):
+            checked_triangles(np.array([[0.0, 0], [4, 0], [0, 4]]), [[0, 1, 2], [-1, 1, 2]])
 
     def test_the_users_triangles_are_kept(self):
         points = np.array([[0.0, 0], [10, 0], [10, 10], [0, 10]])

@@ -1,12 +1,22 @@
 """Principal components: against the textbook, and streamed against exact."""
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from pliant.pca import _BLOCK, PCA, Accumulator, _shared_out, exact_pca, scatter_pca, variance_kept
+from pliant.pca import (
+    _BLOCK,
+    PCA,
+    Accumulator,
+    _shared_out,
+    choose_modes,
+    exact_pca,
+    scatter_pca,
+    variance_kept,
+)
 
 
 def samples(count: int, dimension: int, seed: int = 0) -> np.ndarray:
@@ -209,3 +219,39 @@ def test_blocks_are_worked_on_at_the_same_time_and_kept_in_order():
     assert list(_shared_out(work, 2 * _BLOCK, 2)) == [(0, False), (_BLOCK, False)]
     both = threading.Barrier(1)
     assert list(_shared_out(work, _BLOCK + 1, 1)) == [(0, True), (_BLOCK, True)]
+
+
+def test_modes_by_share_ask_for_no_less_than_the_share():
+    """But for the last rounding error: a share that is just reached needs no further mode."""
+    eigenvalues = np.array([0.5, 0.25, 0.125, 0.125])
+    assert [choose_modes(eigenvalues, 1.0, share, "modes") for share in (0.5, 0.75, 0.875, 1.0)] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+    assert [choose_modes(eigenvalues, 1.0, share + 1e-6, "modes") for share in (0.5, 0.75)] == [2, 3]
+    assert choose_modes(eigenvalues, 1.0 + 1e-12, 1.0, "modes") == 4
+
+
+def test_a_bound_on_observations_bounds_the_rank():
+    pca = exact_pca(samples(40, 30).astype(np.float64))
+    few = replace(pca, components=pca.components[:5], eigenvalues=pca.eigenvalues[:5])
+    assert few.observed(7.4).rank == 12
+    assert few.observed(0.2).rank == 6
+    assert few.observed(1e6).rank == few.rank == 30
+
+
+def test_the_scatter_of_a_stream_is_that_of_all_samples():
+    """Whatever had to be summarised on the way: nothing of the total variance is lost."""
+    data = samples(60, 20)
+    whole = np.sum(np.var(data.astype(np.float64), axis=0, ddof=1))
+    for capacity in (5, 13, 61):
+        assert collect(data, capacity, 3).total_variance == pytest.approx(whole, rel=1e-4)
+
+
+def test_a_sketch_of_one_sample_gets_a_sentence():
+    accumulator = Accumulator(4, 5)
+    accumulator.add(np.ones(4))
+    with pytest.raises(ValueError, match="at least two samples"):
+        accumulator.sketch(5).finish(1)

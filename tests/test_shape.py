@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from pliant.shape import SIMILARITY, Similarity, align, generalised_procrustes, shape_size, train_shape_model
 from pliant.shape.pdm import similarity_vectors
+from pliant.shape.procrustes import in_one_place
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -165,3 +166,15 @@ def test_a_rigid_object_has_no_modes():
 def test_what_cannot_be_a_set_of_shapes_gets_a_sentence(shapes, sentence):
     with pytest.raises(ValueError, match=sentence):
         train_shape_model(shapes, 100)
+
+
+def test_points_in_one_place_are_told_from_points_on_a_line():
+    place, line = np.full((4, 2), 7.0), np.arange(4.0)
+    across, along = place.copy(), place.copy()
+    across[:, 0], along[:, 1] = line, line
+    assert in_one_place(np.array([place, across, along, across + along])).tolist() == [
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -10,6 +10,7 @@ per mutant runs the tests that run its line, and ends at the first that fails.
 from __future__ import annotations
 
 import ast
+import bisect
 import builtins
 import contextlib
 import gc
@@ -35,6 +36,9 @@ from mutations import Mutation, mutations
 from transplant import assigned, block_of_lines, transplant, with_record
 
 ROOT = Path(__file__).parents[1]
+_SLOW = (0.03, 0.3, 2.0)
+"""Seconds that part tests into groups: all of a group are run before any of the next."""
+
 MEMORY = 12 << 30
 """Address space of a child: a mutant that asks for more is caught."""
 
@@ -50,6 +54,8 @@ class Bench:
     def __init__(self, kind: str, task: dict[str, Any]) -> None:
         self.kind, self.task, self.jobs = kind, task, int(task["jobs"])
         self.caught_by: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for path, function, test in task["caught"]:
+            self.caught_by[path, function].append(test)
 
     def pytest_configure(self) -> None:
         from hypothesis import Phase, settings
@@ -113,6 +119,7 @@ class Bench:
         for item in session.items:
             files.setdefault(str(item.path.relative_to(ROOT)), []).append(item)
         digests = {f: hashlib.sha256((ROOT / f).read_bytes() + shared).hexdigest() for f in files}
+        self.digests = digests
         stale = [f for f in files if known.get(f, {}).get("digest") != digests[f]]
         running: dict[int, tuple[str, str, int]] = {}
         while stale or running:
@@ -176,6 +183,8 @@ class Bench:
                 while waiting and len(running) < self.jobs:
                     path, mutation = waiting.pop(0)
                     tests = list(self.tests_for(path, mutation))
+                    if self.task["survived"].get(f"{path} {mutation.name}") == self.digest(tests):
+                        continue
                     running[self.start(path, mutation, tests)] = (path, mutation, tests, time.monotonic())
                 for pid, status in ended(running, self.limit):
                     path, mutation, tests, begun = running.pop(pid)
@@ -185,38 +194,43 @@ class Bench:
                     results.flush()
 
     def tests_for(self, path: str, mutation: Mutation) -> Iterator[str]:
-        """Those that caught a mutant of this function before; then the fastest five of each file, and the rest."""
+        """Those that caught a mutant of this function before; then the fast ones, and of these the most fitting."""
         function, block = mutation.function, self.blocks[path].get(mutation.number, "")
         if self.kind == "compiled":
-            # It writes instructions when its module is imported; the kernel runs them.
-            path, function, block = "src/pliant/kernels/cpu.py", "", ""
-        if block:
+            # It writes instructions when its module is imported, and nothing says who runs them.
+            touching = {node for node, (_, passed, _) in self.tests.items() if passed and node in self.items}
+        elif block:
             touching = self.touching.get((path, block), set())
         else:
             # Values and defaults of a class or module are used by all that is in it.
             touching = set().union(
                 *(t for (p, b), t in self.touching.items() if p == path and b.startswith(function))
             )
-        seconds = {node: min(self.tests[node][0] + sum(self.shared[node].values()), 1e3) for node in touching}
-        by_file: defaultdict[str, list[str]] = defaultdict(list)
-        for node in sorted(touching, key=lambda n: (seconds[n], n)):
-            by_file[node.split("::")[0]].append(node)
         # The file that is about this function comes first: most of its tests run it.
-        about = {file: len(nodes) / self.counts[file] for file, nodes in by_file.items()}
-        groups = [
-            by_file[f] for f in sorted(by_file, key=lambda f: (-round(about[f], 1), seconds[by_file[f][0]]))
-        ]
-        before = [node for node in self.caught_by[path, function][::-1] if node in touching][:6]
+        about = Counter(node.split("::")[0] for node in touching)
+        seconds = {node: self.tests[node][0] + sum(self.shared[node].values()) for node in touching}
+        before = [node for node in self.caught_by[path, mutation.function][::-1] if node in touching][:6]
+
+        def place(node: str) -> tuple[Any, ...]:
+            file = node.split("::")[0]
+            slow = bisect.bisect(_SLOW, seconds[node])
+            return slow, -round(about[file] / self.counts[file], 1), file, seconds[node], node
+
         given, paid, left = set(), set(), float(self.task["seconds"])
-        for node in [*before, *(n for g in groups for n in g[:5]), *(n for g in groups for n in g[5:])]:
-            if node not in given and (left > 0 or not given):
-                unpaid = sum(spent for name, spent in self.shared[node].items() if name not in paid)
-                if given and self.tests[node][0] + unpaid > left:
-                    continue
+        for node in [*before, *sorted(touching, key=place)]:
+            unpaid = sum(spent for name, spent in self.shared[node].items() if name not in paid)
+            cost = self.tests[node][0] + unpaid
+            if node not in given and (cost <= left or not given):
                 given.add(node)
                 paid.update(self.shared[node])
-                left -= self.tests[node][0] + unpaid
+                left -= cost
                 yield node
+
+    def digest(self, tests: list[str]) -> str:
+        """Of these tests, as they are written: a mutant that has survived them need not try them again."""
+        files = {node.split("::")[0] for node in tests}
+        text = " ".join([*sorted(self.digests[file] for file in files), *sorted(tests)])
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def start(self, path: str, mutation: Mutation, tests: list[str]) -> int:
         pid = os.fork()
@@ -250,7 +264,8 @@ class Bench:
     def limit(self, tests: list[str]) -> float:
         """Seconds of processor time after which a mutant is taken for an endless loop."""
         shared = {name: spent for node in tests for name, spent in self.shared[node].items()}
-        return 20 + 5 * (sum(self.tests[node][0] for node in tests) + sum(shared.values()))
+        compiling = 60 if self.kind == "compiled" else 0
+        return 5 + compiling + 3 * (sum(self.tests[node][0] for node in tests) + sum(shared.values()))
 
     def outcome(
         self, pid: int, path: str, mutation: Mutation, tests: list[str], status: int | None
@@ -276,6 +291,7 @@ class Bench:
             "result": result,
             "test": test,
             "tests": len(tests),
+            "tried": self.digest(tests),
         }
 
 

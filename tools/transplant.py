@@ -24,10 +24,14 @@ def transplant(module: types.ModuleType, tree: ast.Module, values: Iterable[str]
         if hasattr(module, name)
     }
     exec(compile(tree, module.__file__ or "", "exec"), new)
+    closures = []
     for name, old in list(vars(module).items()):
         if name in new:
             _move(old, new[name], module.__name__, set())
-    for name in values:
+            if _cells(old) != _cells(new[name]):
+                # Python moves no code between closures over different numbers of variables.
+                closures.append(name)
+    for name in [*values, *closures]:
         old, value = getattr(module, name, None), new[name]
         kind = getattr(module, type(value).__name__, None)
         if (
@@ -44,6 +48,10 @@ def transplant(module: types.ModuleType, tree: ast.Module, values: Iterable[str]
 
 
 _NOTHING = object()
+
+
+def _cells(value: Any) -> int:
+    return len(value.__code__.co_freevars) if isinstance(value, types.FunctionType) else 0
 
 
 def _imports(other: types.ModuleType, name: str) -> bool:

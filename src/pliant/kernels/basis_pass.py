@@ -174,11 +174,11 @@ def pass_with_slopes(
 ) -> None:  # fmt: skip
     """From slopes along x and y and values e in S, A'G is added to `G (b, 2v, m)` and A'e to `E (b, m)`."""
     modes, vector, count = E.shape[1], len(channels) * LANES, corners.shape[1]
-    sums = np.zeros(7, dtype=np.float32)
+    sums = np.empty(7, dtype=np.float32)
     for number in range(span[0], span[1]):
         start, stop = starts[number], starts[number + 1]
         size = (stop - start) * vector
-        panel = A[start * modes * vector : stop * modes * vector]
+        panel = A[start * modes * vector :]
         weights = W[start:stop].reshape(-1)
         for b in range(len(E)):
             fields = S[b, start:stop].reshape(-1)
@@ -206,11 +206,11 @@ def pass_with_slopes(
 def pass_with_values(A: Any, starts: Any, S: Any, c: Any, a: Any, E: Any, span: Any, channels: Any) -> None:
     """From values e alone in S, A'e is added to `E (b, m)`."""
     modes, vector = E.shape[1], len(channels) * LANES
-    sums = np.zeros(1, dtype=np.float32)
+    sums = np.empty(1, dtype=np.float32)
     for number in range(span[0], span[1]):
         start, stop = starts[number], starts[number + 1]
         size = (stop - start) * vector
-        panel = A[start * modes * vector : stop * modes * vector]
+        panel = A[start * modes * vector :]
         for b in range(len(E)):
             field = S[b, start:stop].reshape(-1)
             for mode in range(modes):
@@ -231,11 +231,11 @@ def pass_over_slopes(
 ) -> None:
     """A holds slopes of the basis along x and y, and S the residual r: JA'r is added to `G (b, 2v, m)`."""
     modes, vector = G.shape[2], 2 * len(channels) * LANES
-    sums = np.zeros(6, dtype=np.float32)
+    sums = np.empty(6, dtype=np.float32)
     for number in range(span[0], span[1]):
         start, stop = starts[number], starts[number + 1]
         size = (stop - start) * vector
-        panel = A[start * modes * vector : stop * modes * vector]
+        panel = A[start * modes * vector :]
         weights = W[start:stop].reshape(-1)
         for b in range(len(G)):
             field = S[b, start:stop].reshape(-1)
@@ -254,11 +254,11 @@ def pass_by_pixel(
 ) -> None:
     """As `pass_with_slopes`, but A times slopes is kept by pixel, `H (b, m, vectors of the span, 2, LANES)`."""
     modes, vector, first = E.shape[1], len(channels) * LANES, starts[span[0]]
-    sums = np.zeros(1, dtype=np.float32)
+    sums = np.empty(1, dtype=np.float32)
     for number in range(span[0], span[1]):
         start, stop = starts[number], starts[number + 1]
         size = (stop - start) * vector
-        panel = A[start * modes * vector : stop * modes * vector]
+        panel = A[start * modes * vector :]
         for b in range(len(E)):
             fields = S[b, start:stop].reshape(-1)
             for mode in range(modes):
@@ -278,11 +278,11 @@ def pass_by_pixel(
 def pass_over_slopes_by_pixel(A: Any, starts: Any, S: Any, H: Any, span: Any, channels: Any) -> None:
     """As `pass_over_slopes`, but slopes times r are kept by pixel, `H (b, m, vectors of the span, 2, LANES)`."""
     modes, vector, first = H.shape[1], 2 * len(channels) * LANES, starts[span[0]]
-    sums = np.zeros(1, dtype=np.float32)
+    sums = np.empty(1, dtype=np.float32)
     for number in range(span[0], span[1]):
         start, stop = starts[number], starts[number + 1]
         size = (stop - start) * vector
-        panel = A[start * modes * vector : stop * modes * vector]
+        panel = A[start * modes * vector :]
         for b in range(len(H)):
             field = S[b, start:stop].reshape(-1)
             for mode in range(modes):
