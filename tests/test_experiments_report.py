@@ -123,6 +123,17 @@ class TestStatistics:
         assert (equal.p, equal.difference, equal.differ) == (1.0, 0.0, False)
         assert better.corrected == pytest.approx(3 * better.p)
 
+    def test_images_at_which_both_are_equal_are_won_by_neither(self):
+        images = np.arange(8).astype(str)
+        fits = {
+            "a": fits_of([1, 1, 1, 1, 1, 1, 1, 1], images),
+            "b": fits_of([1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 1.4], images),
+        }
+        (found,) = compare(fits, [("a", "b")])
+        assert (found.wins, found.images) == (5 / 8, 8)
+        assert found.difference == pytest.approx(-0.15)
+        assert 0.05 < found.p < 1
+
     def test_starts_are_averaged_and_order_does_not_matter(self):
         images, starts = ["x", "y", "x", "y"], [0, 0, 1, 1]
         assert by_image(np.array(images), {"e": np.array([1.0, 2, 3, 4])})["e"].tolist() == [2, 3]

@@ -173,7 +173,7 @@ def judged_by(
     *,
     images: int = 120,
     algorithm: str = DEFAULT_ALGORITHM,
-    seed: int = 0,
+    seed: int,
     jobs: Jobs = None,
     progress: bool | None = None,
 ) -> Model:
