@@ -144,6 +144,21 @@ class TestEvidence:
         S = level.shape.basis
         assert_allclose(spread[0, 7], (S @ np.linalg.inv(JMJ + prior) @ S.T)[14:16, 14:16], rtol=1e-6)
 
+    def test_what_an_expert_heard_makes_places_surer(self, model, dataset):
+        """Its precision of the parameters adds to that of the pixels and of the prior."""
+        fitter = make_fitter(model, device="reference", jobs=1)
+        level, subspace, problem = fitter.prepared[-1]
+        image, truth = dataset[0].image(), dataset[0].points()
+        (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
+        p = level.shape.project(view.to_view(truth))[None]
+        _, alone = gather(problem.kernel, level, subspace, [view.pixels], p)
+        much = 1e9 * np.eye(p.shape[1])[None]
+        _, led = gather(problem.kernel, level, subspace, [view.pixels], p, much)
+        assert np.all(np.linalg.eigvalsh(alone - led) > 0)
+        # So much precision that nothing else counts: the covariance is that of the basis alone.
+        basis = level.shape.basis.reshape(level.shape.landmarks, 2, -1)
+        assert_allclose(led[0], 1e-9 * basis @ np.swapaxes(basis, 1, 2), rtol=0.05, atol=1e-12)
+
     def test_a_model_that_keeps_all_variance_does_not_divide_by_nothing(self, model, dataset):
         """What it keeps none of counts as a millionth of the whole."""
         level, subspace, problem = make_fitter(model, jobs=1).prepared[-1]
@@ -251,6 +266,21 @@ class TestFormulas:
         assert_allclose(predictors(told), [1, 2, 4, 3, 5, -3, -4])
         nothing = Evidence(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         assert_allclose(predictors(nothing), np.where(np.arange(7) == 3, 0, np.log(1e-9)))
+
+    def test_which_predictors_speak_only_against_a_fit(self):
+        told = self.EVIDENCE._replace(doubt=0.1, dissent=0.2)
+        before, against = predictors(told), {}
+        for name in Evidence._fields:
+            (moved,) = np.flatnonzero(
+                predictors(told._replace(**{name: 0.5 * getattr(told, name)})) != before
+            )
+            against[name] = bool(AGAINST[moved])
+        assert {name for name, only in against.items() if only} == {"outside", "doubt", "dissent"}
+        assert len(against) == len(AGAINST)
+
+    def test_evidence_without_a_mismatch_is_that_of_nothing_seen(self):
+        """Models of older versions did not know it; its logarithm is 0, which tells nothing."""
+        assert predictors(Evidence(1, 1, 1, 1))[4] == 0
 
     def test_odds_at_the_bounds_and_between_them(self):
         """They are -1, 1 and 3 - 1 = 2; 0.02 and 0.08 are half way, and beyond the ends nothing changes."""
@@ -419,6 +449,7 @@ class TestCalibration:
         assert of([*hooks, gap])
         assert not of(hooks, mirror=True)
         assert not of(hooks[:1])
+        assert of(hooks[:2])
         assert not of([sample.points() for sample in dataset])
 
     def test_the_doubts_of_an_expert_are_kept_if_there_was_one(self, fits, calibrated):
@@ -549,7 +580,7 @@ def judged(rng, count, factor, scatter, outside=1.0):
         covariance = factor * outside * spread + scatter
         deviations = np.array([rng.multivariate_normal(np.zeros(2), one) for one in covariance])
         error = float(np.linalg.norm(deviations, axis=1).mean())
-        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0), deviations, spread))
+        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0), deviations, spread, near=True))
     return made
 
 
