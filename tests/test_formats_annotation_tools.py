@@ -168,6 +168,7 @@ class TestDlib:
         faces = [Annotation("a.png", np.array([A, B]), size=(8, 4)) for _ in range(2)]
         write_annotations(tmp_path / "a.xml", faces)
         text = (tmp_path / "a.xml").read_text()
+        assert [element.tag for element in fromstring(text)] == ["name", "images"]  # noqa: S314
         assert text.count("<image ") == 1
         assert 'width="8" height="4"' in text
         write_annotations(tmp_path / "b.xml", [Annotation("a.png", np.array([A, B]))])
@@ -828,3 +829,8 @@ def test_a_missing_landmark_without_a_name_stays_missing(format, tmp_path):
     assert_allclose(first.points, points, atol=1e-4)
     assert_allclose(second.points, whole, atol=1e-4)
     assert first.names == second.names == ()
+    half = points.copy()
+    half[1] = (np.nan, 2)
+    write_annotations(path, [Annotation("a.jpg", half, size=(8, 4)), made[1]], format)
+    assert "nan" not in path.read_text().lower()
+    assert_allclose(read_annotations(path, format)[0].points, points, atol=1e-4)

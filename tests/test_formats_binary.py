@@ -57,6 +57,18 @@ class TestNumpy:
         first, second = read_annotations(tmp_path / "a.npz")
         assert_allclose(first.box, boxed.box)
         assert second.box is None
+        write_annotations(tmp_path / "b.npz", [boxed, boxed])
+        assert_allclose([one.box for one in read_annotations(tmp_path / "b.npz")], [boxed.box] * 2)
+
+    def test_arrays_are_written_only_if_something_is_in_them(self, tmp_path):
+        plain, told = Annotation("a", np.ones((3, 2))), Annotation("b", np.ones((3, 2)), group="g")
+        for made, arrays in (
+            ([plain], {"points", "images"}),
+            ([plain, told], {"points", "images", "groups"}),
+        ):
+            write_annotations(tmp_path / "a.npz", made)
+            with np.load(tmp_path / "a.npz") as file:
+                assert set(file) == arrays
 
     def test_pickles_are_never_read(self, tmp_path):
         class Trap:
