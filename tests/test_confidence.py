@@ -12,6 +12,7 @@ import pliant
 from pliant.appearance.interpolation import bilinear
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.validation import SamplesLeftOut
+from pliant.experts.network import NetworkExpert
 from pliant.experts.sightings import Sightings
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.looking import look
@@ -558,6 +559,17 @@ class TestCalibration:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             calibration._trained_like(model, dataset, dataset, 1)
+
+    def test_one_network_is_enough(self, model, dataset, monkeypatch):
+        """It takes minutes to train: a fifth is held out, once."""
+        seen = []
+        monkeypatch.setattr(calibration, "judged_by", lambda model, some, trials, **rest: seen.extend(trials))
+        calibrate(replace(model, expert=object.__new__(NetworkExpert)), dataset[:20])
+        assert [(len(trial.known), len(trial.held)) for trial in seen] == [(16, 4)]
+
+    def test_an_octave_of_errors_is_two_steps(self):
+        assert_allclose(np.diff(np.log2(REGRESSED_BOUNDS)), 0.5)
+        assert_allclose(REGRESSED_BOUNDS[[0, -1]], [0.01, 0.16])
 
     def test_ten_samples_are_enough(self, model, dataset, monkeypatch):
         monkeypatch.setattr(calibration, "judged_by", lambda *args, **rest: "learned")

@@ -4,6 +4,7 @@ import csv
 import re
 import shutil
 from base64 import b64encode
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from pliant.experiments import algorithms
 from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference, settings_for
 from pliant.experiments.rows import Fits
 from pliant.experiments.settings import read_file
-from pliant.experiments.statistics import by_image, compare, holm, summary
+from pliant.experiments.statistics import Comparison, by_image, compare, holm, summary
 from pliant.metrics import BOUNDS, summarise
 from pliant.settings import DEFAULT_ALGORITHM
 from pliant.table import read_head
@@ -99,6 +100,18 @@ class TestStatistics:
         assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1e-12)
         # The median of an exponential distribution has its own mean, over the root of the count, as standard error.
         assert (there.high - there.low) / 2 == pytest.approx(1.96 * 0.02 / 20, rel=0.3)
+
+    def test_every_image_is_drawn(self):
+        """An error at one image alone, the first or the last, is in some draws and not in others."""
+        for errors in ([1.0, 0, 0, 0], [0, 0, 0, 1.0]):
+            low, high = summary(np.array(errors), np.array(list("abcd"))).intervals["mean"]
+            assert low == 0
+            assert high >= 0.5
+
+    def test_a_difference_is_one_below_the_level(self):
+        one = Comparison("a", "b", 9, 0.1, 0.0, 0.2, 0.5, 0.01, corrected=0.05)
+        assert not one.differ
+        assert replace(one, corrected=0.0499).differ
 
     def test_an_error_at_a_bound_is_not_below_it(self):
         at = summary(np.full(3, 0.03), np.array(["x", "y", "z"]))
