@@ -233,6 +233,8 @@ class TestTps:
             "IMAGE=a b.jpg",
             "ID=0",
         ]
+        write_annotations(tmp_path / "b.tps", [Annotation("a.jpg", np.array([[NAN, 3.0]]), size=(30, 20))])
+        assert (tmp_path / "b.tps").read_text().splitlines()[1] == "-1.00000 -1.00000"
 
     def test_what_would_read_as_missing_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="landmark 1 of a.jpg is left of or below"):
