@@ -1,5 +1,6 @@
 """Confidence: evidence is the same whoever found the fit, and bad fits are told from good ones."""
 
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -10,6 +11,8 @@ from numpy.testing import assert_allclose
 import pliant
 from pliant.appearance.interpolation import bilinear
 from pliant.data.dataset import dataset_from_arrays
+from pliant.data.validation import SamplesLeftOut
+from pliant.experts.network import NetworkExpert
 from pliant.experts.sightings import Sightings
 from pliant.fitting.fitter import make_fitter
 from pliant.fitting.looking import look
@@ -19,6 +22,7 @@ from pliant.kernels.system import Needs
 from pliant.metrics import normalised_error
 from pliant.shape import shape_size
 from pliant.starts.noise import perturbed
+from pliant.starts.placement import LOST
 from pliant.synthetic import faces
 from pliant.trust import calibration
 from pliant.trust.calibration import (
@@ -141,6 +145,21 @@ class TestEvidence:
         S = level.shape.basis
         assert_allclose(spread[0, 7], (S @ np.linalg.inv(JMJ + prior) @ S.T)[14:16, 14:16], rtol=1e-6)
 
+    def test_what_an_expert_heard_makes_places_surer(self, model, dataset):
+        """Its precision of the parameters adds to that of the pixels and of the prior."""
+        fitter = make_fitter(model, device="reference", jobs=1)
+        level, subspace, problem = fitter.prepared[-1]
+        image, truth = dataset[0].image(), dataset[0].points()
+        (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
+        p = level.shape.project(view.to_view(truth))[None]
+        _, alone = gather(problem.kernel, level, subspace, [view.pixels], p)
+        much = 1e9 * np.eye(p.shape[1])[None]
+        _, led = gather(problem.kernel, level, subspace, [view.pixels], p, much)
+        assert np.all(np.linalg.eigvalsh(alone - led) > 0)
+        # So much precision that nothing else counts: the covariance is that of the basis alone.
+        basis = level.shape.basis.reshape(level.shape.landmarks, 2, -1)
+        assert_allclose(led[0], 1e-9 * basis @ np.swapaxes(basis, 1, 2), rtol=0.05, atol=1e-12)
+
     def test_a_model_that_keeps_all_variance_does_not_divide_by_nothing(self, model, dataset):
         """What it keeps none of counts as a millionth of the whole."""
         level, subspace, problem = make_fitter(model, jobs=1).prepared[-1]
@@ -222,6 +241,86 @@ class TestProbability:
         (fit,) = pliant.fit(model, [dataset[0]], [dataset[0].points()], confidence=True)
         assert np.isnan(fit.confidence())
         assert fit.covariance.shape == (68, 2, 2)
+
+
+class TestFormulas:
+    """What the head of confidence.py says, on numbers that can be followed by hand."""
+
+    EVIDENCE = Evidence(outside=np.e, explained=np.e**2, shape=3.0, sharpness=np.e**4, mismatch=np.e**5)
+
+    def confidence(self, **changes):
+        made = {
+            "fits": 9,
+            "centre": np.zeros(5),
+            "scale": np.ones(5),
+            "bounds": np.array([0.01, 0.04, 0.16]),
+            "weights": np.array([[-1.0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 1.0, 0]]),
+            "offsets": np.array([0.0, 1.0, -1.0]),
+            "factor": 2.0,
+            "scatter": np.tile(np.diag([3.0, 1.0]), (1, 1, 1)),
+        }
+        return Confidence(**(made | changes))
+
+    def test_predictors(self):
+        assert_allclose(predictors(self.EVIDENCE)[:5], [1, 2, 4, 3, 5])
+        told = self.EVIDENCE._replace(doubt=np.e**-3, dissent=np.e**-4)
+        assert_allclose(predictors(told), [1, 2, 4, 3, 5, -3, -4])
+        nothing = Evidence(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        assert_allclose(predictors(nothing), np.where(np.arange(7) == 3, 0, np.log(1e-9)))
+
+    def test_which_predictors_speak_only_against_a_fit(self):
+        told = self.EVIDENCE._replace(doubt=0.1, dissent=0.2)
+        before, against = predictors(told), {}
+        for name in Evidence._fields:
+            (moved,) = np.flatnonzero(
+                predictors(told._replace(**{name: 0.5 * getattr(told, name)})) != before
+            )
+            against[name] = bool(AGAINST[moved])
+        assert {name for name, only in against.items() if only} == {"outside", "doubt", "dissent"}
+        assert len(against) == len(AGAINST)
+
+    def test_evidence_without_a_mismatch_is_that_of_nothing_seen(self):
+        """Models of older versions did not know it; its logarithm is 0, which tells nothing."""
+        assert predictors(Evidence(1, 1, 1, 1))[4] == 0
+
+    def test_odds_at_the_bounds_and_between_them(self):
+        """They are -1, 1 and 3 - 1 = 2; 0.02 and 0.08 are half way, and beyond the ends nothing changes."""
+        of = self.confidence()
+        for bound, odds in [(0.01, -1), (0.02, 0), (0.04, 1), (0.08, 1.5), (0.16, 2), (0.001, -1), (0.9, 2)]:
+            assert of.probability(self.EVIDENCE, bound) == pytest.approx(1 / (1 + np.exp(-odds)))
+        assert of.probability(self.EVIDENCE) == of.probability(self.EVIDENCE, 0.04)
+        falling = self.confidence(offsets=np.array([0.0, 1.0, -4.0]))
+        assert falling.probability(self.EVIDENCE, 0.16) == falling.probability(self.EVIDENCE, 0.04)
+
+    def test_predictors_are_standardised(self):
+        moved = self.confidence(centre=np.full(5, 0.5), scale=np.full(5, 0.25))
+        assert moved.probability(self.EVIDENCE, 0.01) == pytest.approx(1 / (1 + np.exp(2)))
+
+    def test_an_object_and_a_small_error_must_both_be_there(self):
+        """The odds of an object are -1 - 2 + 4 + 3 - 5 + 2 = 1."""
+        weights = np.array([-1.0, -1, 1, 1, -1, 2])
+        both = self.confidence(object_weights=weights).probability(self.EVIDENCE, 0.01)
+        assert both == pytest.approx(1 / (1 + np.exp(1)) / (1 + np.exp(-1)))
+
+    def test_odds_beyond_all_numbers(self):
+        sure = self.confidence(offsets=np.array([-1e6, 0.0, 1e6]))
+        assert sure.probability(self.EVIDENCE, 0.01) == pytest.approx(0, abs=1e-99)
+        assert sure.probability(self.EVIDENCE, 0.16) == 1
+
+    def test_the_expert_speaks_against_a_fit_only(self):
+        """Of the weights 2 and -1 only the second counts: odds -1 · -4 - 3 = 1."""
+        wide = {"centre": np.zeros(7), "scale": np.ones(7), "weights": np.zeros((3, 7))}
+        heard = self.confidence(**wide, expert_weights=np.array([2.0, -1.0, -3.0]))
+        told = self.EVIDENCE._replace(doubt=np.e**-3, dissent=np.e**-4)
+        silent = heard.probability(self.EVIDENCE, 0.04)
+        assert silent == pytest.approx(1 / (1 + np.exp(-1)))
+        assert heard.probability(told, 0.04) == pytest.approx(silent / (1 + np.exp(-1)))
+
+    def test_covariance(self):
+        """A quarter of a turn exchanges the axes of the scatter; the spread is in the image already."""
+        spread = np.tile(np.diag([1.0, 5.0]), (1, 1, 1))
+        found = self.confidence().covariance(self.EVIDENCE, spread, 10.0, np.pi / 2)
+        assert_allclose(found, [np.diag([2 * np.e + 100, 10 * np.e + 300])], atol=1e-9)
 
 
 class TestCovariance:
@@ -353,6 +452,7 @@ class TestCalibration:
         assert of([*hooks, gap])
         assert not of(hooks, mirror=True)
         assert not of(hooks[:1])
+        assert of(hooks[:2])
         assert not of([sample.points() for sample in dataset])
 
     def test_the_doubts_of_an_expert_are_kept_if_there_was_one(self, fits, calibrated):
@@ -362,6 +462,122 @@ class TestCalibration:
         precision = np.tile(np.eye(2), (1, len(truth), 1, 1)) / (0.03 * size) ** 2
         told = replace(fit, sightings=Sightings(fit.points[None], precision))
         assert_allclose(calibration._judged(calibrated, told, truth, True).doubts, 0.03)
+
+    @pytest.mark.parametrize("mirrored", [False, True])
+    def test_deviations_are_turned_as_the_mean_is(self, model, rng, mirrored):
+        """An object of known size, turned by 0.7, in the mirror or not; deviations and spread are its own."""
+        mean = model.levels[-1].shape.mean
+        shares = 0.02 * rng.normal(size=mean.shape)
+        spread = np.tile(np.array([[4e-4, 1e-4], [1e-4, 2e-4]]), (len(mean), 1, 1))
+        turn = np.array([[np.cos(0.7), -np.sin(0.7)], [np.sin(0.7), np.cos(0.7)]])
+        flip = np.array([-1.0, 1.0]) if mirrored else np.ones(2)
+        points = (3 * mean @ turn.T + 200) * flip
+        size = float(shape_size(points))
+        truth = points - size * (shares @ turn.T) * flip
+        covariance = size**2 * (turn @ spread @ turn.T) * np.outer(flip, flip)
+        evidence = Evidence(1, 1, 1, 1)
+        fit = SimpleNamespace(
+            points=points, covariance=covariance, evidence=evidence, mirrored=mirrored, sightings=None
+        )
+        found = calibration._judged(model, fit, truth, False)
+        assert_allclose(found.deviations, shares, atol=1e-9)
+        assert_allclose(found.spread, spread, atol=1e-12)
+        distance = np.linalg.norm(shares, axis=1).mean()
+        assert found.error == pytest.approx(distance * size / float(shape_size(truth)))
+        assert (found.near, found.doubts, found.evidence) == (False, None, evidence)
+
+    def test_which_fits_teach_something(self):
+        def fit(evidence, lost):
+            return SimpleNamespace(evidence=evidence, status=SimpleNamespace(lost=lost))
+
+        some = Evidence(1, 1, 1, 1)
+        assert [calibration._usable(fit(some, lost), True) for lost in (False, True)] == [True, True]
+        assert [calibration._usable(fit(some, lost), False) for lost in (False, True)] == [True, False]
+        assert not calibration._usable(fit(None, False), True)
+
+    def test_fits_are_compared_with_their_own_truth(self, model, dataset, monkeypatch):
+        """Four near each object, then those that begin elsewhere, and the mirror image at its landmarks there."""
+        held = dataset[:2]
+        good = SimpleNamespace(evidence=Evidence(1, 1, 1, 1), status=SimpleNamespace(lost=False))
+        monkeypatch.setattr(calibration, "fit_all", lambda fitter, work: (good for _ in work))
+        monkeypatch.setattr(calibration, "_judged", lambda model, fit, truth, near: (truth, near))
+        advanced = []
+        args = ("po-inv-gn", 0, 1, lambda: advanced.append(1))
+        made = calibration._judge(model, held, None, True, *args)
+        turned = held[0].points() * (-1, 1) + (held[0].image().shape[1] - 1, 0)
+        expected = [(held[0].points(), True)] * 4 + [(held[0].points(), False), (turned, False)]
+        expected += [(held[1].points(), True)] * 4 + [(held[1].points(), False)]
+        assert [near for _, near in made] == [near for _, near in expected]
+        assert_allclose([truth for truth, _ in made], [truth for truth, _ in expected])
+        assert len(advanced) == 2
+
+    @pytest.mark.parametrize(("images", "held"), [(4, [4]), (5, [4] * 5)])
+    def test_one_model_is_enough_if_there_is_much_data(self, model, dataset, monkeypatch, images, held):
+        """From five times as many samples as are fitted; otherwise all are held out in turn."""
+        seen = []
+        monkeypatch.setattr(calibration, "judged_by", lambda model, some, trials, **rest: seen.extend(trials))
+        calibrate(model, dataset[:20], images=images)
+        assert [len(trial.held) for trial in seen] == held
+        assert [len(trial.known) for trial in seen] == [20 - count for count in held]
+
+    @pytest.mark.parametrize("here", [True, False])
+    def test_progress_of_other_machines_is_told_when_they_are_done(self, model, dataset, monkeypatch, here):
+        """Five images of two trials are three each; the second has only two."""
+        advanced, judging = [], []
+
+        class Bar:
+            def __init__(self, shown): ...
+
+            def __enter__(self):
+                return self
+
+            def __exit__(self, *error): ...
+
+            def start(self, what, count):
+                assert count == 5
+                return lambda: advanced.append(1)
+
+        def judge(model, held, *rest):
+            judging.append(len(held))
+            rest[-1]()
+            return made[: 5 * len(judging)]
+
+        made = judged(np.random.default_rng(0), 10, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        monkeypatch.setattr(calibration, "Progress", Bar)
+        monkeypatch.setattr(calibration, "in_this_process", lambda crew: here)
+        monkeypatch.setattr(calibration, "_judge", judge)
+        trials = [calibration.Trial(model, dataset[:4]), calibration.Trial(model, dataset[:2])]
+        found = calibration.judged_by(model, dataset, trials, images=5, seed=0, jobs=1)
+        assert judging == [3, 2]
+        assert len(advanced) == (2 if here else 5)
+        assert found.confidence.fits == 15
+
+    def test_what_is_left_out_is_not_said_again(self, model, dataset, monkeypatch):
+        def build(data, settings, **rest):
+            warnings.warn("left out", SamplesLeftOut, stacklevel=1)
+            return model
+
+        monkeypatch.setattr(calibration, "build_model", build)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            calibration._trained_like(model, dataset, dataset, 1)
+
+    def test_one_network_is_enough(self, model, dataset, monkeypatch):
+        """It takes minutes to train: a fifth is held out, once."""
+        seen = []
+        monkeypatch.setattr(calibration, "judged_by", lambda model, some, trials, **rest: seen.extend(trials))
+        calibrate(replace(model, expert=object.__new__(NetworkExpert)), dataset[:20])
+        assert [(len(trial.known), len(trial.held)) for trial in seen] == [(16, 4)]
+
+    def test_an_octave_of_errors_is_two_steps(self):
+        assert_allclose(np.diff(np.log2(REGRESSED_BOUNDS)), 0.5)
+        assert_allclose(REGRESSED_BOUNDS[[0, -1]], [0.01, 0.16])
+
+    def test_ten_samples_are_enough(self, model, dataset, monkeypatch):
+        monkeypatch.setattr(calibration, "judged_by", lambda *args, **rest: "learned")
+        assert calibrate(model, dataset[:10]) == "learned"
+        with pytest.raises(ValueError, match="at least 10 samples, but there are 9"):
+            calibrate(model, dataset[:9])
 
     def test_too_few_samples_get_a_sentence(self, model, dataset):
         few = dataset_from_arrays([s.image() for s in dataset[:4]], [s.points() for s in dataset[:4]])
@@ -378,7 +594,7 @@ def judged(rng, count, factor, scatter, outside=1.0):
         covariance = factor * outside * spread + scatter
         deviations = np.array([rng.multivariate_normal(np.zeros(2), one) for one in covariance])
         error = float(np.linalg.norm(deviations, axis=1).mean())
-        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0), deviations, spread))
+        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0), deviations, spread, near=True))
     return made
 
 
@@ -420,6 +636,60 @@ class TestLearning:
             assert np.all(np.isfinite(getattr(learned, name)))
             assert_allclose(getattr(learned, name), getattr(same, name), rtol=1e-6)
         assert np.all(np.isfinite(learned.scatter))
+
+    def test_the_least_scatter_is_a_hundredth_of_the_typical_square(self):
+        """Along x it is 1, along y nothing: half a hundredth is left there."""
+        deviations = np.array([[[1.0, 0.0]], [[-1.0, 0.0]]])
+        factor, found = likeliest_scatter(deviations, np.zeros((2, 1, 2, 2)))
+        assert_allclose(found, [np.diag([1, 0.005])])
+        assert np.isfinite(factor)
+
+    def test_the_spread_counts_by_the_energy_outside(self, rng):
+        scatter = np.tile(1e-4 * np.eye(2), (3, 1, 1))
+        assert _learned(judged(rng, 400, 0.15, scatter, outside=4.0)).factor == pytest.approx(0.15, rel=0.5)
+
+    def test_an_error_at_a_bound_is_not_below_it(self, rng):
+        made = judged(rng, 40, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        at = [replace(one, error=REGRESSED_BOUNDS[k % 9]) for k, one in enumerate(made)]
+        above = [replace(one, error=1.0001 * one.error) for one in at]
+        assert_allclose(_learned(at).offsets, _learned(above).offsets)
+        assert_allclose(_learned(at).scatter, _learned(above).scatter)
+
+    def test_scatter_is_that_of_usual_fits(self, rng):
+        """What is off by twice the median, or more, says nothing about it."""
+        usual = [
+            replace(one, error=0.02) for one in judged(rng, 40, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        ]
+        wild = [replace(one, deviations=9 * one.deviations) for one in usual[:5]]
+        expected = _learned(usual + [replace(one, error=0.9) for one in wild]).scatter
+        for error in (0.04, 0.05, np.nan):
+            assert_allclose(_learned(usual + [replace(one, error=error) for one in wild]).scatter, expected)
+        twice = _learned(usual + [replace(one, error=0.039) for one in wild]).scatter
+        assert np.all(np.trace(twice, axis1=1, axis2=2) > 1.5 * np.trace(expected, axis1=1, axis2=2))
+
+    def test_errors_that_are_neither_small_nor_large_say_nothing_about_an_object(self, rng):
+        on = judged(rng, 30, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        on = [replace(one, evidence=one.evidence._replace(outside=1 + k)) for k, one in enumerate(on)]
+        off = [replace(one, error=0.7, near=False) for one in on[:5]]
+        between = [replace(one, error=error) for one in on[-5:] for error in (0.1, 0.15, LOST)]
+        known = (np.zeros(5), np.ones(5), slice(5))
+        learned = calibration._object_weights(on + off, *known)
+        assert_allclose(calibration._object_weights(on + off + between, *known), learned)
+        assert calibration._object_weights(on + off[:4], *known) is None
+        beyond = [replace(one, error=1.01 * LOST) for one in off]
+        assert_allclose(calibration._object_weights(on + beyond, *known), learned)
+        within = [replace(one, error=0.099) for one in on]
+        assert_allclose(calibration._object_weights(within + off, *known), learned)
+
+    def test_what_is_usual_for_an_expert_takes_ten_fits_with_all_landmarks(self, rng):
+        made = judged(rng, 12, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        seen = [replace(one, doubts=0.01 * (1 + rng.random(3))) for one in made]
+        gap = replace(seen[0], doubts=np.array([0.01, np.inf, 0.01]))
+        assert calibration._usual_deviations(made) is None
+        assert calibration._usual_deviations([*seen[:9], gap, *made]) is None
+        usual = calibration._usual_deviations(seen[:10])
+        assert usual.shape == (3,)
+        assert_allclose(calibration._usual_deviations([*seen[:10], gap, *made]), usual)
 
     def test_what_speaks_against_a_fit_never_speaks_for_it(self, rng):
         """A few fits may seem to say that a good fit is one that the expert doubts."""

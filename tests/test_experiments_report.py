@@ -4,6 +4,7 @@ import csv
 import re
 import shutil
 from base64 import b64encode
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -17,7 +18,7 @@ from pliant.experiments import algorithms
 from pliant.experiments.conduct import EXPERIMENTS, read_others, read_reference, settings_for
 from pliant.experiments.rows import Fits
 from pliant.experiments.settings import read_file
-from pliant.experiments.statistics import by_image, compare, holm, summary
+from pliant.experiments.statistics import Comparison, by_image, compare, holm, summary
 from pliant.metrics import BOUNDS, summarise
 from pliant.settings import DEFAULT_ALGORITHM
 from pliant.table import read_head
@@ -100,6 +101,18 @@ class TestStatistics:
         # The median of an exponential distribution has its own mean, over the root of the count, as standard error.
         assert (there.high - there.low) / 2 == pytest.approx(1.96 * 0.02 / 20, rel=0.3)
 
+    def test_every_image_is_drawn(self):
+        """An error at one image alone, the first or the last, is in some draws and not in others."""
+        for errors in ([1.0, 0, 0, 0], [0, 0, 0, 1.0]):
+            low, high = summary(np.array(errors), np.array(list("abcd"))).intervals["mean"]
+            assert low == 0
+            assert high >= 0.5
+
+    def test_a_difference_is_one_below_the_level(self):
+        one = Comparison("a", "b", 9, 0.1, 0.0, 0.2, 0.5, 0.01, corrected=0.05)
+        assert not one.differ
+        assert replace(one, corrected=0.0499).differ
+
     def test_an_error_at_a_bound_is_not_below_it(self):
         at = summary(np.full(3, 0.03), np.array(["x", "y", "z"]))
         assert [at.intervals[f"lt_{bound}"] for bound in BOUNDS] == [(0, 0), (0, 0), (1, 1)]
@@ -122,6 +135,17 @@ class TestStatistics:
         assert same.low < 0 < same.high
         assert (equal.p, equal.difference, equal.differ) == (1.0, 0.0, False)
         assert better.corrected == pytest.approx(3 * better.p)
+
+    def test_images_at_which_both_are_equal_are_won_by_neither(self):
+        images = np.arange(8).astype(str)
+        fits = {
+            "a": fits_of([1, 1, 1, 1, 1, 1, 1, 1], images),
+            "b": fits_of([1, 1, 0.9, 0.8, 0.7, 0.6, 0.5, 1.4], images),
+        }
+        (found,) = compare(fits, [("a", "b")])
+        assert (found.wins, found.images) == (5 / 8, 8)
+        assert found.difference == pytest.approx(-0.15)
+        assert 0.05 < found.p < 1
 
     def test_starts_are_averaged_and_order_does_not_matter(self):
         images, starts = ["x", "y", "x", "y"], [0, 0, 1, 1]

@@ -57,6 +57,18 @@ class TestNumpy:
         first, second = read_annotations(tmp_path / "a.npz")
         assert_allclose(first.box, boxed.box)
         assert second.box is None
+        write_annotations(tmp_path / "b.npz", [boxed, boxed])
+        assert_allclose([one.box for one in read_annotations(tmp_path / "b.npz")], [boxed.box] * 2)
+
+    def test_arrays_are_written_only_if_something_is_in_them(self, tmp_path):
+        plain, told = Annotation("a", np.ones((3, 2))), Annotation("b", np.ones((3, 2)), group="g")
+        for made, arrays in (
+            ([plain], {"points", "images"}),
+            ([plain, told], {"points", "images", "groups"}),
+        ):
+            write_annotations(tmp_path / "a.npz", made)
+            with np.load(tmp_path / "a.npz") as file:
+                assert set(file) == arrays
 
     def test_pickles_are_never_read(self, tmp_path):
         class Trap:
@@ -83,6 +95,47 @@ class TestNumpy:
     )
     def test_wrong_arrays(self, tmp_path, arrays, sentence):
         np.savez(tmp_path / "a.npz", **arrays)
+        with pytest.raises(ValueError, match=sentence):
+            read_annotations(tmp_path / "a.npz")
+
+    @pytest.mark.parametrize(
+        "value",
+        [
+            np.ones(4),
+            np.ones((3, 3)),
+            np.ones((2, 3, 2)),
+            np.ones((0, 2)),
+            np.ones((3, 2), bool),
+            np.ones((3, 2), "U"),
+        ],
+    )
+    def test_arrays_that_are_no_points(self, tmp_path, value):
+        np.save(tmp_path / "a.npy", value)
+        with pytest.raises(ValueError, match=r"a.npy: expected numbers of shape \(v, 2\)"):
+            read_annotations(tmp_path / "a.npy")
+
+    @pytest.mark.parametrize("kind", [np.float32, np.int16, np.uint8])
+    def test_numbers_of_any_kind(self, tmp_path, kind):
+        np.save(tmp_path / "a.npy", np.array([[1, 2]], kind))
+        assert_array_equal(read_annotations(tmp_path / "a.npy")[0].points, [[1, 2]])
+
+    @pytest.mark.parametrize(
+        ("changes", "sentence"),
+        [
+            ({"points": np.ones((2, 3, 3))}, "points must be numbers"),
+            ({"points": np.ones((2, 0, 2))}, "points must be numbers"),
+            ({"points": np.ones((2, 3, 2), "U")}, "points must be numbers"),
+            ({"names": np.array(["a", "b"])}, r"names must be text \(3,\)"),
+            ({"groups": np.array(["a"])}, r"groups must be text \(2,\)"),
+            ({"boxes": np.ones((2, 3))}, r"boxes must be numbers \(2, 4\)"),
+            ({"boxes": np.array([["1"] * 4] * 2)}, r"boxes must be numbers \(2, 4\)"),
+        ],
+    )
+    def test_arrays_that_do_not_fit_together(self, tmp_path, changes, sentence):
+        whole = {"points": np.ones((2, 3, 2)), "images": np.array(["a", "b"])}
+        np.savez(tmp_path / "a.npz", **whole | {"other": np.ones(7)})
+        assert len(read_annotations(tmp_path / "a.npz")) == 2
+        np.savez(tmp_path / "a.npz", **whole | changes)
         with pytest.raises(ValueError, match=sentence):
             read_annotations(tmp_path / "a.npz")
 
@@ -133,6 +186,50 @@ class TestImageJ:
         (only,) = read_annotations(tmp_path / "RoiSet.zip")
         assert_allclose(only.points, [[10, 2], [30, 2]])
         assert only.names == names
+
+    @pytest.mark.parametrize(
+        "members",
+        [
+            [("nose.roi", 1)],
+            [("nose.roi", 1), ("0003-0030.roi", 1)],
+            [("nose.roi", 1), ("0003-0030-0002.roi", 1)],
+            [("nose.roi", 1), ("chin.roi", 2)],
+        ],
+    )
+    def test_names_only_if_every_landmark_was_given_one(self, tmp_path, members):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+            for name, count in members:
+                file.writestr(name, roi_bytes([[1, 2]] * count))
+            file.writestr("notes.txt", "nothing")
+        (only,) = read_annotations(tmp_path / "a.zip")
+        assert only.names == ()
+        assert len(only.points) == sum(count for _, count in members)
+
+    def test_landmarks_without_names_are_numbered(self, tmp_path):
+        write_annotations(tmp_path / "a.zip", [Annotation("", np.array([[1.5, 2], [3, 4]]))], "imagej")
+        (back,) = read_annotations(tmp_path / "a.zip")
+        assert back.names == ("landmark 0", "landmark 1")
+        with zipfile.ZipFile(tmp_path / "a.zip") as file:
+            assert file.namelist() == ["0000 landmark 0.roi", "0001 landmark 1.roi"]
+
+    def test_points_of_one_roi_may_be_counted_but_only_in_one_slice(self, tmp_path):
+        import roifile
+
+        for slices in ([3, 3], [3, 4]):
+            roi = roifile.ImagejRoi.frompoints(np.array([[1.0, 2], [3, 4]]))
+            roi.roitype = roifile.ROI_TYPE.POINT
+            roi.counters, roi.counter_positions = np.array([0, 1], np.uint8), np.array(slices, np.uint32)
+            (tmp_path / "a.roi").write_bytes(roi.tobytes())
+            if slices == [3, 3]:
+                assert_allclose(read_annotations(tmp_path / "a.roi")[0].points, [[1, 2], [3, 4]])
+        with pytest.raises(ValueError, match="the points of a.roi are in several slices"):
+            read_annotations(tmp_path / "a.roi")
+
+    def test_an_archive_without_points_is_a_sentence(self, tmp_path):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+            file.writestr("notes.txt", "nothing")
+        with pytest.raises(ValueError, match="a.zip: there are no points in this file"):
+            read_annotations(tmp_path / "a.zip", "imagej")
 
     def test_what_imagej_reads(self, tmp_path):
         write_annotations(tmp_path / "a.roi", [Annotation("", np.array([[10.5, 20.25], [30, 2]]))])
@@ -246,6 +343,35 @@ class TestSleap:
         with pytest.raises(ValueError, match="no instances placed by a person"):
             read_annotations(tmp_path / "a.slp")
 
+    def test_what_would_unpack_to_too_much_is_refused(self, tmp_path, monkeypatch):
+        """Frames of videos stay packed, and are not counted."""
+        import h5py
+
+        monkeypatch.setattr("pliant.data.archives._FREE", 10_000)
+        monkeypatch.setattr("pliant.data.archives._GROWTH", 1)
+        for name, sentence in (("points", "would unpack to"), ("video0/video", "this file cannot be read")):
+            with h5py.File(tmp_path / "a.slp", "w") as file:
+                file.create_dataset(name, data=np.zeros(100_000), compression="gzip")
+            with pytest.raises(ValueError, match=f"a.slp: .*{sentence}"):
+                read_annotations(tmp_path / "a.slp")
+
+    def test_what_is_written(self, tmp_path):
+        """Instances of one image share a frame; images stay in the order in which they came."""
+        import sleap_io
+
+        points = np.array([[1.5, 2], [3, 4]])
+        made = [
+            Annotation(image, points + k, ("a", "b")) for k, image in enumerate(("y.png", "x.png", "y.png"))
+        ]
+        write_annotations(tmp_path / "a.slp", made)
+        labels = sleap_io.load_slp(str(tmp_path / "a.slp"), open_videos=False)
+        assert [frame.frame_idx for frame in labels] == [0, 1]
+        assert [len(frame.instances) for frame in labels] == [2, 1]
+        back = read_annotations(tmp_path / "a.slp")
+        assert [one.image for one in back] == ["y.png", "y.png", "x.png"]
+        assert [one.points[0, 0] for one in back] == [1.5, 3.5, 2.5]
+        assert {(one.group, one.pixels) for one in back} == {("", None)}
+
     def test_damage(self, tmp_path):
         (tmp_path / "a.slp").write_bytes(b"\x89HDF\r\n\x1a\n and no more")
         with pytest.raises(ValueError, match="a.slp: this file cannot be read"):
@@ -292,6 +418,19 @@ class TestParquet:
             ({"image": ["a"], "x": [[1.0]]}, "there is no column y"),
             ({"image": ["a"], "x": [[1.0]], "y": [[1.0, 2.0]]}, "row 1: x and y must be lists"),
             ({"image": ["a"], "x": [1.0], "y": [2.0]}, "row 1: x and y must be lists"),
+            ({"x": [[1.0]], "y": [[1.0]]}, "there is no column image"),
+            ({"image": ["a"], "x": [[1.0]], "y": [1.0]}, "row 1: x and y must be lists"),
+            ({"image": ["a", "b"], "x": [None, ["u"]], "y": [None, ["v"]]}, "row 2: x and y must be lists"),
+            ({"image": ["a"], "x": [[[1.0]]], "y": [[[2.0]]]}, "row 1: x and y must be lists of numbers"),
+            (
+                {"image": ["a"], "x": [[1.0]], "y": [[2.0]], "width": [4], "height": [4.5]},
+                "row 1: width and height must be whole",
+            ),
+            ({"image": ["a"], "x": [[1.0]], "y": [[2.0]], "names": ["n"]}, "row 1: names must be a list"),
+            (
+                {"image": ["a"], "x": [[1.0]], "y": [[2.0]], "names": [["n", "m"]]},
+                "1 landmarks of a, but 2 names",
+            ),
         ],
     )
     def test_other_tables_get_a_sentence(self, tmp_path, columns, sentence):
@@ -301,6 +440,43 @@ class TestParquet:
         parquet.write_table(pa.table(columns), tmp_path / "t.parquet")
         with pytest.raises(ValueError, match=f"t.parquet.*{sentence}"):
             read_annotations(tmp_path / "t.parquet")
+
+    def test_what_else_is_known_is_kept(self, tmp_path):
+        points = np.array([[1.5, 2], [NAN, NAN]])
+        made = [
+            Annotation("a", points, ("n", "m"), size=(30, 20), group="g", spacing=0.5),
+            Annotation("b", points, ("n", "m")),
+        ]
+        write_annotations(tmp_path / "t.parquet", made)
+        first, second = read_annotations(tmp_path / "t.parquet")
+        assert (first.names, first.size, first.group, first.spacing) == (("n", "m"), (30, 20), "g", 0.5)
+        assert (second.names, second.size, second.group, second.spacing) == (("n", "m"), None, "", None)
+        assert_array_equal(first.points, points)
+        with pytest.raises(ValueError, match="the same landmarks in each image"):
+            write_annotations(tmp_path / "t.parquet", [made[0], Annotation("c", points)])
+
+    @pytest.mark.parametrize("side", ["width", "height"])
+    def test_a_size_has_two_sides(self, tmp_path, side):
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        parquet.write_table(
+            pa.table({"image": ["a"], "x": [[1.0]], "y": [[2.0]], side: [4]}), tmp_path / "t.parquet"
+        )
+        assert read_annotations(tmp_path / "t.parquet")[0].size is None
+
+    @pytest.mark.parametrize(
+        ("told", "names"),
+        [('["n", "m"]', ("n", "m")), ('["n"]', ()), ('["n", 3]', ()), ('"nm"', ()), ("[", ())],
+    )
+    def test_names_of_a_whole_table(self, tmp_path, told, names):
+        """They count if there are as many as landmarks, and all are text."""
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        table = pa.table({"image": ["a"], "x": [[1.0, 2.0]], "y": [[1.0, 2.0]]})
+        parquet.write_table(table.replace_schema_metadata({"landmark_names": told}), tmp_path / "t.parquet")
+        assert read_annotations(tmp_path / "t.parquet")[0].names == names
 
     def test_damage_gets_a_sentence(self, tmp_path):
         (tmp_path / "t.parquet").write_bytes(b"PAR1 and nothing else")

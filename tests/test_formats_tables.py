@@ -14,6 +14,8 @@ from PIL import Image
 
 from pliant.data.annotation import Annotation
 from pliant.data.formats import format_of, formats, read_annotations, write_annotations
+from pliant.data.formats.tps import read_specimens
+from pliant.data.formats.wflw import has_box
 from pliant.data.loading import load_dataset
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -145,7 +147,13 @@ class TestTps:
         assert back.curves == only.curves
 
     @pytest.mark.parametrize(
-        ("text", "spacing"), [("0.0045", 0.0045), ("-1", None), ("0", None), ("mm", None)]
+        ("text", "spacing"),
+        [
+            ("0.0045", 0.0045),
+            ("0,0045", 0.0045),
+            ("2", 2.0),
+            *((text, None) for text in ("-1", "0", "mm", "inf", "nan", "1,2,3", "1,000.5")),
+        ],
     )
     def test_the_length_of_a_pixel(self, tmp_path, text, spacing):
         """Kept, and not applied; what is no length is left out."""
@@ -159,6 +167,61 @@ class TestTps:
         assert [one.spacing for one in read_annotations(tmp_path / "b.tps")] == [spacing, None]
         assert load_dataset(tmp_path / "b.tps")[0].spacing() == spacing
 
+    def test_negative_coordinates_are_missing_and_zero_is_not(self, tmp_path):
+        (tmp_path / "a.tps").write_text("LM=5\n0 0\n-1 5\n5 -1\nNA 5\n-0.5 -1\nIMAGE=a.png\n")
+        (only,) = read_specimens(tmp_path / "a.tps")
+        assert_allclose(only.points, [[0, 0], *[[NAN, NAN]] * 4])
+
+    def test_what_a_specimen_is_told_by(self, tmp_path):
+        """Keys in any case and order; outlines are passed over; a line says where a specimen begins."""
+        first = "lm = 1\n1 2\nOUTLINES=1\nPOINTS=2\n8 8\n9 9\nid = x 1\nComment=seen\nimage=a.png\n"
+        (tmp_path / "a.tps").write_text(f"\n{first}\nLM=2\n3 4\n5 6\nCURVES=1\nPOINTS=1\n7 8\nIMAGE=b.png")
+        one, two = read_specimens(tmp_path / "a.tps")
+        assert (one.line, one.image, one.identity, one.comment, one.curves) == (2, "a.png", "x 1", "seen", ())
+        assert_allclose(one.points, [[1, 2]])
+        assert (two.line, two.image, two.identity, two.comment, two.curves) == (12, "b.png", "", "", (1,))
+        assert_allclose(two.points, [[3, 4], [5, 6], [7, 8]])
+
+    def test_one_specimen_without_a_name_is_of_the_image_beside_it(self, tmp_path):
+        (tmp_path / "a.tps").write_text("LM=1\n3 4\n")
+        module = formats()["tps"]
+        (only,) = module.read(tmp_path / "a.tps", module.CONVENTION, {"": (30, 20)}.__getitem__)
+        assert (only.image, only.size) == ("", (30, 20))
+
+        def gone(image):
+            raise ValueError(f"no {image or 'image'}")
+
+        with pytest.raises(ValueError, match="line 1: this specimen has no IMAGE="):
+            module.read(tmp_path / "a.tps", module.CONVENTION, gone)
+        (tmp_path / "a.tps").write_text("LM=1\n3 4\nIMAGE=b.png\nLM=1\n3 4\n")
+        with pytest.raises(ValueError, match="no b.png"):
+            module.read(tmp_path / "a.tps", module.CONVENTION, gone)
+        with pytest.raises(ValueError, match="line 4: this specimen has no IMAGE="):
+            module.read(tmp_path / "a.tps", module.CONVENTION, lambda image: (30, 20))
+
+    @pytest.mark.parametrize(("curves", "kept"), [((), ()), ((1, 2), (1, 2)), ((2, 2), (2, 2)), ((3, 2), ())])
+    def test_curves_of_points_that_are_there(self, tmp_path, curves, kept, rng):
+        """Four points: all of them may be on curves, but not more."""
+        points = rng.uniform(0, 20, (4, 2))
+        made = Annotation("a.png", points, size=(30, 20), curves=curves, identity="x", comment="c")
+        write_annotations(tmp_path / "a.tps", [made])
+        (back,) = formats()["tps"].read(tmp_path / "a.tps", formats()["tps"].CONVENTION, lambda i: (30, 20))
+        assert (back.curves, back.identity, back.comment) == (kept, "x", "c")
+        assert_allclose(back.points, points, atol=1e-4)
+
+    @pytest.mark.parametrize(
+        ("text", "known"),
+        [
+            ("LM=3\n", True),
+            (" \nlm = 3\r\n", True),
+            ("LM3=3\n", True),
+            ("LM=x\n", False),
+            ("ID=1\nLM=3\n", False),
+        ],
+    )
+    def test_recognised_by_its_first_line(self, text, known):
+        assert formats()["tps"].recognises(Path("a.dat"), text.encode()) == known
+
     def test_what_tpsdig_reads(self, tmp_path):
         write_annotations(
             tmp_path / "a.tps", [Annotation("a b.jpg", np.array([[1, 0], [NAN, NAN]]), size=(30, 20))]
@@ -170,11 +233,17 @@ class TestTps:
             "IMAGE=a b.jpg",
             "ID=0",
         ]
+        write_annotations(tmp_path / "b.tps", [Annotation("a.jpg", np.array([[NAN, 3.0]]), size=(30, 20))])
+        assert (tmp_path / "b.tps").read_text().splitlines()[1] == "-1.00000 -1.00000"
 
     def test_what_would_read_as_missing_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="landmark 1 of a.jpg is left of or below"):
             write_annotations(
                 tmp_path / "a.tps", [Annotation("a.jpg", np.array([[1, 2], [3, 21]]), size=(30, 20))]
+            )
+        with pytest.raises(ValueError, match="landmark 0 of a.jpg is left of or below"):
+            write_annotations(
+                tmp_path / "a.tps", [Annotation("a.jpg", np.array([[1, 20]]), size=(30, 20))], "tps:height-1"
             )
         with pytest.raises(ValueError, match="tps needs the size of a.jpg"):
             write_annotations(tmp_path / "a.tps", [Annotation("a.jpg", np.ones((2, 2)))])
@@ -190,6 +259,9 @@ class TestTps:
             ("LM=0\nIMAGE=a.png\n", "no landmarks"),
             ("LM3=1\n1 2 3\n", "line 1: LM3= has landmarks in 3D"),
             ("LM=1\n1 2\nCURVES=1\nIMAGE=a.png\n", "line 4: expected POINTS="),
+            ("LM=1\n1 2\nCURVES=1\n\n", "line 5: expected POINTS="),
+            ("LM=1\n1 2\nCURVES=1\nPOINTS=2\n1 2\n", "line 6: expected point 2 of 2"),
+            ("LM=1\n1 2\nCURVES=x\n", "line 3: 'x' is not a count"),
             ("LM=1\n1 2\nIMAGE=gone.png\n", "the image gone.png is not in"),
         ],
     )
@@ -242,6 +314,68 @@ class TestCsv:
         module, variant = formats()[name], formats()[name].VARIANTS["bottom-left"]
         (back,) = module.read(tmp_path / "a.csv", variant, lambda image: (30, 20))
         assert_allclose(back.points, first.points)
+
+    def test_columns_are_written_only_if_something_stands_in_them(self, tmp_path):
+        points = np.array([[1.0, 2.0], [NAN, NAN]])
+
+        def text(name, *made):
+            write_annotations(tmp_path / "a.csv", made, name)
+            return (tmp_path / "a.csv").read_text().splitlines()
+
+        a, b = Annotation("a.jpg", points), Annotation("b.jpg", points, group="g", spacing=0.5)
+        assert text("csv", a) == ["image,x0,y0,x1,y1", "a.jpg,1,2,,"]
+        assert text("csv", a, b) == ["image,group,scale,x0,y0,x1,y1", "a.jpg,,,1,2,,", "b.jpg,g,0.5,1,2,,"]
+        assert text("csv-long", a) == ["image,landmark,x,y", "a.jpg,0,1,2", "a.jpg,1,,"]
+        assert text("csv-long", a, b)[:2] == ["image,group,landmark,x,y", "a.jpg,,0,1,2"]
+        assert [row.split(",")[:3] for row in text("csv-long", a, a)] == [
+            ["image", "object", "landmark"],
+            *(["a.jpg", number, name] for number in "01" for name in "01"),
+        ]
+        with pytest.raises(ValueError, match="no landmarks to write"):
+            write_annotations(tmp_path / "b.csv", [], "csv-long")
+
+    @pytest.mark.parametrize(
+        ("image", "name"),
+        [
+            ("1 2 3 4 5 6 7 8", "csv"),
+            ("1 2 3 4 5 6 7 8 9", "kaggle"),
+            ("7", "csv"),
+            ("a picture of my cat and of my other cat.jpg", "csv"),
+        ],
+    )
+    def test_nine_numbers_are_pixels_and_not_a_name(self, tmp_path, image, name):
+        (tmp_path / "a.csv").write_text(f"nose_x,nose_y,Image\n1,2,{image}\n")
+        assert recognised(tmp_path / "a.csv") == name
+
+    @pytest.mark.parametrize("text", ["image,x0,y0", "x0,y0,image\n1,2\n", "x0,y0,Image\n1,2\n"])
+    def test_a_row_that_is_cut_off_is_still_a_table(self, tmp_path, text):
+        (tmp_path / "a.csv").write_text(text)
+        assert recognised(tmp_path / "a.csv") == "csv"
+
+    def test_which_column_is_the_image(self, tmp_path):
+        (tmp_path / "a.csv").write_text(
+            "File,x0,y0,IMAGE,Group,Scale,status\nf,1,2,i,g,2.5,ok\nf,3,4,j,,,failed\n"
+        )
+        (only,) = read_annotations(tmp_path / "a.csv")
+        assert (only.image, only.group, only.spacing) == ("i", "g", 2.5)
+
+    def test_names_that_are_not_all_numbers_keep_their_order(self, tmp_path):
+        rows = "a,10,1,1,g\na,nose,2,2,h\na,9,3,3,\nb,nose,4,4,\n"
+        (tmp_path / "a.csv").write_text(f"Image,Landmark,X,Y,group\n{rows}")
+        first, second = read_annotations(tmp_path / "a.csv")
+        assert first.names == ("10", "nose", "9")
+        assert_allclose(first.points[:, 0], [1, 2, 3])
+        assert_allclose(second.points, [[NAN, NAN], [4, 4], [NAN, NAN]])
+        assert (first.group, second.group) == ("g", "")
+
+    @pytest.mark.parametrize("name", ["csv", "csv-long"])
+    def test_sizes_of_images_are_asked_for_only_if_y_counts_from_below(self, name, tmp_path):
+        write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.ones((2, 2)))], name)
+        module = formats()[name]
+        (plain,) = module.read(tmp_path / "a.csv", module.CONVENTION, pytest.fail)
+        assert plain.size is None
+        (up,) = module.read(tmp_path / "a.csv", module.VARIANTS["bottom-left"], {"a.jpg": (9, 5)}.__getitem__)
+        assert up.size == (9, 5)
 
     def test_csv_means_wide(self, tmp_path):
         write_annotations(tmp_path / "a.csv", [Annotation("a.jpg", np.array([[1.25, 2], [3, 1e6]]))])
@@ -303,6 +437,17 @@ class TestKaggle:
         assert first.size == (4, 4)
         assert [first.image, second.image] == ["row 1", "row 2"]
 
+    def test_images_may_have_numbers(self, tmp_path):
+        (tmp_path / "a.csv").write_text("ImageId,nose_x,nose_y,Image\n7,1,2,1 2 3 4 5 6 7 8 9\n")
+        (only,) = read_annotations(tmp_path / "a.csv")
+        assert (only.image, only.size) == ("7", (3, 3))
+
+    def test_what_is_written(self, tmp_path):
+        made = Annotation("a.jpg", np.array([[1.5, 0], [NAN, NAN]]), ("eye", "ear"), pixels=lambda: square(2))
+        write_annotations(tmp_path / "a.csv", [made], "kaggle")
+        rows = (tmp_path / "a.csv").read_text().splitlines()
+        assert rows == ["eye_x,eye_y,ear_x,ear_y,Image", "1.5,0,,,0 1 2 3"]
+
     def test_a_table_without_rows_is_a_sentence(self, tmp_path):
         (tmp_path / "a.csv").write_text("nose_tip_x,nose_tip_y,Image\n")
         with pytest.raises(ValueError, match="this table has no rows"):
@@ -341,6 +486,8 @@ class TestKaggle:
         ("pixels", "sentence"),
         [
             ("1 " * 15, "15 pixels do not make a square"),
+            ("", "0 pixels do not make a square"),
+            ("1,1", "there are 4 fields but 3 column titles"),
             ("1 " * 15 + "256", "integers from 0 to 255"),
             ("1 " * 15 + "x", "integers from 0 to 255"),
         ],
@@ -362,6 +509,43 @@ class TestKaggle:
 
 
 class TestWflw:
+    @pytest.mark.parametrize(
+        ("numbers", "there"),
+        [
+            ("1 2 0 0 9 9 0 1 0 0 0 1", True),
+            ("1 2 3 4 0 0 9 9 0 0 0 0 0 0", True),
+            ("0 0 9 9 0 0 0 0 0 0", False),
+            ("1 2 0 0 9 9 0 0 0 0 0 2", False),
+            ("1 2 0 0 9 9 2 0 0 0 0 0", False),
+            ("1 2 9 0 9 9 0 0 0 0 0 0", False),
+            ("1 2 0 9 9 9 0 0 0 0 0 0", False),
+            ("1 2 9 0 0 9 0 0 0 0 0 0", False),
+            ("1 2 0 9 9 0 0 0 0 0 0 0", False),
+        ],
+    )
+    def test_a_box_and_six_flags_end_the_line(self, numbers, there):
+        assert has_box(np.array(numbers.split(), dtype=float)) == there
+
+    @pytest.mark.parametrize(
+        ("text", "known"),
+        [
+            ("1 2 3 4 5 6 a.jpg\nanything", True),
+            ("\ufeff\n 1 -2.5 3e1 .4 5. +6 a b.PNG \n", True),
+            ("1 2 3 4 5 a.jpg\n", False),
+            ("1 2 3 4 5 6 a.doc\n", False),
+            ("1 2 3 4 5 x a.jpg\n", False),
+        ],
+    )
+    def test_recognised_by_its_first_line(self, text, known):
+        assert formats()["wflw"].recognises(Path("a.dat"), text.encode()) == known
+
+    def test_every_line_has_the_same_landmarks(self, tmp_path):
+        made = [Annotation(f"{n}.jpg", np.arange(2.0 * n).reshape(n, 2)) for n in (4, 3)]
+        with pytest.raises(ValueError, match=r"the same number on every line, but 3.jpg has 3"):
+            write_annotations(tmp_path / "a.txt", made)
+        write_annotations(tmp_path / "a.txt", made[1:])
+        assert_allclose(read_annotations(tmp_path / "a.txt")[0].points, made[1].points)
+
     def test_boxes_are_written_if_all_have_one(self, tmp_path):
         points = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
         boxed = Annotation("a.png", points, box=np.array([0.0, 1.0, 6.0, 8.0]))
@@ -474,6 +658,8 @@ class TestDeepLabCut:
             ("scorer,a,a\nbodyparts,n,n\nimage,x,y\n", "line 3: expected scorer, individuals"),
             ("scorer,a,a\nbodyparts,n,n\n", "header rows bodyparts and coords are missing"),
             ("scorer,a,a\nbodyparts,n\ncoords,x,y\n", "header rows differ"),
+            ("scorer,a,a\nindividuals,m,m\ncoords,x,y\n", "header rows bodyparts and coords are missing"),
+            ("scorer,a\nbodyparts,n\ncoords,likelihood\ni.png,1\n", "no columns x and y under coords"),
             ("scorer,a\nbodyparts,n\ncoords,x\ni.png,1\n", "body part n has an x but no y"),
             ("scorer,a,a\nbodyparts,n,n\ncoords,x,y\n", "no labelled frames"),
         ],
@@ -483,8 +669,62 @@ class TestDeepLabCut:
         with pytest.raises(ValueError, match=sentence):
             read_annotations(tmp_path / "a.csv")
 
+    @pytest.mark.parametrize(
+        ("text", "known"),
+        [
+            ("scorer,a\nbodyparts,n\n", True),
+            ("scorer,a\nindividuals,m\n", True),
+            ("bodyparts,a\nscorer,n\n", False),
+        ],
+    )
+    def test_recognised_by_its_first_rows(self, text, known):
+        assert formats()["deeplabcut"].recognises(Path("a.dat"), text.encode()) == known
+
 
 class TestFcsv:
+    @pytest.mark.parametrize(
+        ("system", "sign"), [("RAS", -1), ("0", -1), ("LPS", 1), ("1", 1), ("ijk", 1), ("2", 1)]
+    )
+    def test_coordinate_systems(self, tmp_path, system, sign):
+        head = f"# Markups fiducial file version = 4.6\n# CoordinateSystem = {system}\n"
+        (tmp_path / "a.fcsv").write_text(f"{head}1,{3 * sign},{5 * sign},0\n")
+        assert_allclose(read_annotations(tmp_path / "a.fcsv")[0].points, [[3, 5]])
+
+    @staticmethod
+    def read(tmp_path, *rows):
+        head = "# Markups fiducial file version = 5.2\n# CoordinateSystem = LPS\n"
+        (tmp_path / "a.fcsv").write_text(head + "\n".join(rows))
+        return read_annotations(tmp_path / "a.fcsv")[0]
+
+    def test_a_status_of_two_is_defined(self, tmp_path):
+        """Behind the label, a description and a node; without it a point is taken to be there."""
+        row = "1,2,3,0,0,0,0,1,1,1,0,tip,,"
+        found = self.read(tmp_path, row, *(f"{row},{status}" for status in range(4)))
+        assert_array_equal(np.isnan(found.points[:, 0]), [False, True, True, False, True])
+        nothing = self.read(tmp_path, f"{row},0", f"{row},3")
+        assert np.isnan(nothing.points).all()
+
+    def test_names_if_all_have_one(self, tmp_path):
+        bare = "1,2,3,0,0,0,0,1,1,1,0"
+        assert self.read(tmp_path, f"{bare},tip", f"{bare},tail").names == ("tip", "tail")
+        assert self.read(tmp_path, f"{bare},tip", bare).names == ()
+        assert self.read(tmp_path, f"{bare},tip", f"{bare},").names == ()
+
+    def test_one_slice_is_a_picture(self, tmp_path):
+        """Slices lie a millimetre or more apart; undefined points are in none."""
+        assert len(self.read(tmp_path, "1,2,3,0", "2,2,3,1", "3,nan,3,9").points) == 3
+        with pytest.raises(ValueError, match="z from 0 to 1.5"):
+            self.read(tmp_path, "1,2,3,0", "2,2,3,1.5")
+
+    def test_what_slicer_reads(self, tmp_path):
+        write_annotations(
+            tmp_path / "a.fcsv", [Annotation("", np.array([[1.5, 2], [NAN, NAN]]), ("tip", "tail"))]
+        )
+        assert (tmp_path / "a.fcsv").read_text().splitlines()[3:] == [
+            "1,1.5,2,0,0,0,0,1,1,1,0,tip,,,2,0",
+            "2,0,0,0,0,0,0,1,0,0,0,tail,,,3,0",
+        ]
+
     def test_lps_is_right_and_down(self):
         (only,) = read_annotations(SAMPLES / "lps.fcsv")
         # A PNG has spacing 1 in Slicer, so that millimetres are pixels; the second point is undefined (0 behind).

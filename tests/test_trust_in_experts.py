@@ -109,6 +109,25 @@ class TestExperts:
         assert half.doubt > sure.doubt + 0.2
         assert half.dissent > sure.dissent + 0.2
 
+    def test_both_doubt_and_dissent_are_needed(self):
+        assert not Evidence(1, 1, 1, 1, dissent=0.1).guided
+        assert not Evidence(1, 1, 1, 1, doubt=0.1).guided
+        assert Evidence(1, 1, 1, 1, doubt=0.1, dissent=0.1).guided
+
+    @pytest.mark.parametrize("wrong", [np.nan, np.inf])
+    def test_nothing_is_said_about_a_shape_without_a_size(self, rng, wrong):
+        shape = 30 * rng.normal(size=(12, 2))
+        seen, before = Sightings(shape[None], np.tile(np.eye(2), (1, 12, 1, 1))), Evidence(1, 1, 1, 1)
+        assert with_sightings(before, seen, 0 * shape) is before
+        shape[3, 1] = wrong
+        assert with_sightings(before, seen, shape) is before
+
+    def test_experts_count_if_they_led_more_than_half_of_the_fits(self, rng):
+        on, off = on_and_off(rng)
+        told = guided(on, rng)
+        assert _learned(told[:40] + on[40:] + off).weights.shape[1] == PIXELS
+        assert _learned(told[:41] + on[41:] + off).weights.shape[1] == PIXELS + 2
+
     def test_what_nobody_sees_is_half_a_size_off(self, rng):
         """Files keep what was learned with this number."""
         shape = 30 * rng.normal(size=(12, 2))

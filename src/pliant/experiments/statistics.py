@@ -60,8 +60,7 @@ def summary(errors: Float64, images: NDArray[np.str_]) -> Summary:
     drawn = _draws(len(next(iter(each.values()))))
     intervals = {}
     for name, values in each.items():
-        low, high = np.percentile(values[drawn].mean(axis=1), [100 * LEVEL / 2, 100 - 100 * LEVEL / 2])
-        intervals[name] = (float(low), float(high))
+        intervals[name] = _interval(values[drawn].mean(axis=1))
     return Summary(summarise(errors), intervals, len(errors))
 
 
@@ -121,8 +120,12 @@ def _wilcoxon(differences: Float64) -> float:
 
 
 def _median_interval(differences: Float64) -> tuple[float, float]:
-    medians = np.median(differences[_draws(len(differences))], axis=1)
-    low, high = np.percentile(medians, [100 * LEVEL / 2, 100 - 100 * LEVEL / 2])
+    return _interval(np.median(differences[_draws(len(differences))], axis=1))
+
+
+def _interval(values: Float64) -> tuple[float, float]:
+    """The ends between which values of draws `(d,)` lie, but for `LEVEL` of them."""
+    low, high = np.percentile(values, [100 * LEVEL / 2, 100 - 100 * LEVEL / 2])
     return float(low), float(high)
 
 

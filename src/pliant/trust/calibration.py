@@ -86,7 +86,7 @@ class _Judged:
     evidence: Evidence
     deviations: Float64
     spread: Float64
-    near: bool = True
+    near: bool
     """Whether it began near the object."""
     doubts: Float64 | None = None
     """How far an expert's sightings deviate `(v,)`, as shares of the object's size, if one has led the fit."""
@@ -174,7 +174,7 @@ def judged_by(
     *,
     images: int = 120,
     algorithm: str = DEFAULT_ALGORITHM,
-    seed: int = 0,
+    seed: int,
     jobs: Jobs = None,
     progress: bool | None = None,
 ) -> Model:

@@ -71,7 +71,7 @@ def with_sightings(evidence: Evidence, sightings: Sightings, fitted: Floats) -> 
     Landmarks that it does not see at all tell as much as one that may be anywhere on the object.
     """
     size = float(shape_size(fitted))
-    if not size > 0 or not np.all(np.isfinite(fitted)):
+    if not 0 < size < np.inf:
         return evidence
     spread = deviations(sightings, np.array([size]))[0]
     apart = np.linalg.norm(sightings.points[0] - fitted, axis=-1) / size

@@ -36,7 +36,7 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation an object, in the order of their first rows."""
     rows = read_rows(path)
-    _, header = next(rows, (1, []))
+    header = next((row for _, row in rows), [])
     titles = [title.lower() for title in header]
     for title in _COLUMNS:
         if title not in titles:

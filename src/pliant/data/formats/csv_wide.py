@@ -62,7 +62,7 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation a row."""
     rows = read_rows(path)
-    _, header = next(rows, (1, []))
+    header = next((row for _, row in rows), [])
     names, columns = landmark_columns(header, path)
     image = image_column(header)
     if image is None:

@@ -52,7 +52,7 @@ def recognises(path: Path, head: bytes) -> bool:
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """An annotation a row, with its image."""
     rows = read_rows(path)
-    _, header = next(rows, (1, []))
+    header = next((row for _, row in rows), [])
     names, columns = landmark_columns(header, path)
     if "Image" not in header:
         raise ValueError(f"{path}, line 1: there is no column Image with the pixels.")

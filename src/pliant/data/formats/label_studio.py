@@ -177,7 +177,7 @@ def _size(results: list[Any], where: str) -> Size | None:
     for region in results:
         if isinstance(region, dict) and "original_width" in region:
             sides = [entry(region, f"original_{side}", float, where) for side in ("width", "height")]
-            if not all(0 < side < 1e9 for side in sides):
+            if not all(0 < side < np.inf for side in sides):
                 raise ValueError(f"{where}: an image cannot be {sides[0]:g} x {sides[1]:g} pixels.")
             return int(sides[0]), int(sides[1])
     return None

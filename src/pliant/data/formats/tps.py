@@ -104,7 +104,7 @@ def read_specimens(path: Path) -> list[Specimen]:
     """The specimens of a file in its own coordinates, for which no image is needed."""
     lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     specimens: list[Specimen] = []
-    at, start = 0, 0
+    at = start = 0
     points: list[tuple[float, float]] = []
     curves: list[int] = []
     known: dict[str, str] = {}
