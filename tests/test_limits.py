@@ -16,6 +16,7 @@ from pliant.data.formats import read_annotations_with, read_boxes
 from pliant.data.formats.parquet import names_in
 from pliant.distributed import connecting
 from pliant.experiments import plans
+from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.limits import brief_refusals, parsed_json, parsed_toml
 from pliant.morphometrics import read_sliders
 from pliant.studio.storage.history import History
@@ -283,6 +284,14 @@ class TestPlans:
         assert not plans.is_experiment(tmp_path)
         with pytest.raises(ValueError, match=r"alpha\.json: this plan of an experiment is damaged"):
             plans.read_plan(path)
+
+    @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "inf", "nan"])
+    def test_a_setting_of_an_experiment_that_is_beyond_all_floats(self, tmp_path, number):
+        path = tmp_path / "a.toml"
+        path.write_text(f"[experiment]\nnoise = {number}\n")
+        table = read_file(path, {})
+        with pytest.raises(ValueError, match=r"^noise = \S+: this must be one number\.$"):
+            settings_of(Settings, "alpha", table, {}, quick=False)
 
     def test_a_scheduler_file(self, tmp_path):
         (tmp_path / "scheduler.json").write_text(self.NESTED)

@@ -15,10 +15,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -29,6 +31,9 @@ MUTANTS = 300
 
 SECONDS, MEGABYTES = 20, 3000
 """What one input may take, on a machine that is busy; the libraries alone take a few hundred megabytes."""
+
+PIXELS = 1_000_000
+"""The limit of an image here. With the usual one, a few bytes that promise 178 million pixels take seconds."""
 
 
 def main() -> int:
@@ -53,9 +58,6 @@ def main() -> int:
     chosen = [name for name in every_target() if name.startswith(tuple(given.names or [""]))]
     with ThreadPoolExecutor(given.processes) as pool:
         done = list(pool.map(lambda name: _run(name, given.runs, given.seconds, given.seed), chosen))
-    WORK.mkdir(exist_ok=True)
-    with open(WORK / "runs.jsonl", "a", encoding="utf-8") as file:
-        file.writelines(json.dumps(one) + "\n" for one in done)
     print(f"{sum(one['executions'] for one in done):,} executions of {len(done)} targets")
     failed = [one for one in done if one["findings"] or one["ended"]]
     for one in failed:
@@ -102,7 +104,9 @@ def _run(name: str, runs: int, seconds: int, seed: int) -> dict:
         f"--seconds={seconds}",
         f"--seed={seed}",
     ]
+    began = time.monotonic()
     process = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    seconds_taken = round(time.monotonic() - began)
     log = process.stdout.decode("utf-8", "replace")
     (WORK / f"{name}.log").write_text(log, encoding="utf-8")
     counts = re.findall(r"^(?:#|stat::number_of_executed_units: )(\d+)", log, re.MULTILINE)
@@ -110,10 +114,13 @@ def _run(name: str, runs: int, seconds: int, seed: int) -> dict:
     done = {
         "target": name,
         "executions": max(map(int, counts), default=0),
+        "seconds": seconds_taken,
         "branches": int(covered[-1]) if covered else 0,
         "findings": len(list(findings.iterdir())),
         "ended": process.returncode,
     }
+    with open(WORK / "runs.jsonl", "a", encoding="utf-8") as file:  # at once, as a run of hours may be stopped
+        file.write(json.dumps(done) + "\n")
     print(json.dumps(done), flush=True)
     return done
 
@@ -122,11 +129,13 @@ def _fuzz(name: str, runs: int, seconds: int, seed: int) -> int:
     import atheris
 
     sys.path.insert(0, str(Path(__file__).parent))
-    watched = _watched(name)
-    with atheris.instrument_imports(include=list(watched), enable_loader_override=False):
-        from targets import every_target
+    about = _about(name)
+    with atheris.instrument_imports(include=about["watched"], enable_loader_override=False):
+        # Its own module alone: to instrument all that the others import takes longer than 10,000 executions.
+        target = next(some for some in import_module(about["module"]).targets() if some.name == name)
+    from PIL import Image
 
-        target = every_target()[name]
+    Image.MAX_IMAGE_PIXELS = PIXELS // 2
     corpus, findings = WORK / "corpus" / name, WORK / "findings" / name
     for number, content in enumerate([*target.seeds(), *(path.read_bytes() for path in target.kept())]):
         (corpus / f"seed-{number:04d}").write_bytes(content)
@@ -157,12 +166,13 @@ def _fuzz(name: str, runs: int, seconds: int, seed: int) -> int:
     return 0
 
 
-def _watched(name: str) -> tuple[str, ...]:
-    """The modules that a target wants instrumented; another process says it, as none may be imported before."""
+def _about(name: str) -> dict:
+    """The module of a target, and those that it wants instrumented; asked elsewhere, as none may be imported before."""
     asked = "import sys, json; sys.path.insert(0, sys.argv[1]); from targets import every_target; "
-    asked += "print(json.dumps(every_target()[sys.argv[2]].watched))"
+    asked += "target = every_target()[sys.argv[2]]; "
+    asked += "print(json.dumps({'module': target.module, 'watched': target.watched}))"
     words = [sys.executable, "-c", asked, str(Path(__file__).parent), name]
-    return tuple(json.loads(subprocess.run(words, capture_output=True, check=True).stdout))
+    return json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
 
 
 def _keep(findings: Path, content: bytes, error: BaseException) -> None:
