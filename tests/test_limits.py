@@ -2,7 +2,9 @@
 
 import csv
 import json
+import struct
 import time
+import zlib
 
 import numpy as np
 import pyarrow
@@ -18,7 +20,7 @@ from pliant.distributed import connecting
 from pliant.experiments import plans
 from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.limits import brief_refusals, parsed_json, parsed_toml
-from pliant.morphometrics import read_sliders
+from pliant.morphometrics import read_sliders, read_specimens
 from pliant.studio.storage.history import History
 from pliant.studio.storage.locking import Lock
 from pliant.table import read_fits, read_head, rows_of
@@ -257,6 +259,39 @@ def test_a_dicom_image_has_no_more_pixels_than_others(tmp_path):
     for read in (pliant.read_image, pliant.data.images.image_size):
         with pytest.raises(pliant.data.ImageError, match="the image has 3600000000 pixels, but at most"):
             read(path)
+
+
+def test_a_part_of_a_png_that_claims_gigabytes_takes_no_memory(tmp_path):
+    """OpenCV, which reads colours of 16 bits, would make room for the whole part: 4 GB for these few bytes."""
+    resource = pytest.importorskip("resource")
+    head = struct.pack(">IIBBBBB", 9, 8, 16, 2, 0, 0, 0)
+    path = tmp_path / "a.png"
+    parts_of = [(b"IHDR", len(head), head), (b"IDAT", 0xFF00_0104, zlib.compress(bytes(100)))]
+    written = [
+        struct.pack(">I", length) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, length, data in parts_of
+    ]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(written))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(pliant.data.ImageError, match=f"^{path}: the image is damaged or incomplete"):
+        pliant.read_image(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kilobytes
+
+
+def test_a_manifest_that_names_an_address_of_many_letters(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"^a\.csv, line 2: http://x+ \.\.\. x+ is not read, because"
+    ) as refused:
+        manifest.listed_file("http://" + "x" * 5000, "a.csv, line 2", tmp_path / "a.csv", named=False)
+    assert len(str(refused.value)) < 2000
+
+
+def test_a_table_of_fits_without_a_row(tmp_path):
+    path = tmp_path / "fits.parquet"
+    columns = {"status": ["converged"], "x": [[1.0]], "y": [[1.0]], "image": ["a.jpg"]}
+    parquet.write_table(pyarrow.table(columns).slice(0, 0), path)
+    with pytest.raises(ValueError, match=f"^{path}: no specimen has landmarks\\.$"):
+        read_specimens(path)
 
 
 def test_numbers_of_settings_are_still_numbers():

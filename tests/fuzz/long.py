@@ -119,7 +119,9 @@ def _run(name: str, runs: int, seconds: int, seed: int) -> dict:
         "findings": len(list(findings.iterdir())),
         "ended": process.returncode,
     }
-    with open(WORK / "runs.jsonl", "a", encoding="utf-8") as file:  # at once, as a run of hours may be stopped
+    with open(
+        WORK / "runs.jsonl", "a", encoding="utf-8"
+    ) as file:  # at once, as a run of hours may be stopped
         file.write(json.dumps(done) + "\n")
     print(json.dumps(done), flush=True)
     return done
@@ -167,7 +169,7 @@ def _fuzz(name: str, runs: int, seconds: int, seed: int) -> int:
 
 
 def _about(name: str) -> dict:
-    """The module of a target, and those that it wants instrumented; asked elsewhere, as none may be imported before."""
+    """The module of a target, and those that it wants instrumented: from a process that may import them."""
     asked = "import sys, json; sys.path.insert(0, sys.argv[1]); from targets import every_target; "
     asked += "target = every_target()[sys.argv[2]]; "
     asked += "print(json.dumps({'module': target.module, 'watched': target.watched}))"
