@@ -1,7 +1,7 @@
 """The long run: every reader for a number of executions, guided by the branches that inputs reach (atheris).
 
     python tests/fuzz/long.py --runs 20000              # each target so often: `make fuzz`
-    python tests/fuzz/long.py --seconds 600 settings    # targets whose names begin so, each so long
+    python tests/fuzz/long.py --seconds 600 images-     # targets whose names begin so, each so long
     python tests/fuzz/long.py --bounds                  # models of the corpus and mutants with NUMBA_BOUNDSCHECK
 
 A finding is kept under `.fuzz/findings/TARGET`, one for each place that raised it, and the run goes on. Inputs that
@@ -40,7 +40,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="beginnings of names of targets; all by default")
+    parser.add_argument("names", nargs="*", help="targets, or beginnings of their names; all by default")
     parser.add_argument("--runs", type=int, default=0, help="executions of each target")
     parser.add_argument("--seconds", type=int, default=0, help="seconds for each target")
     parser.add_argument("--processes", type=int, default=2)
@@ -55,7 +55,9 @@ def main() -> int:
     sys.path.insert(0, str(Path(__file__).parent))
     from targets import every_target
 
-    chosen = [name for name in every_target() if name.startswith(tuple(given.names or [""]))]
+    known = every_target()
+    whole, begun = set(given.names) & set(known), tuple(set(given.names or [""]) - set(known))
+    chosen = [name for name in known if name in whole or name.startswith(begun)]
     with ThreadPoolExecutor(given.processes) as pool:
         done = list(pool.map(lambda name: _run(name, given.runs, given.seconds, given.seed), chosen))
     print(f"{sum(one['executions'] for one in done):,} executions of {len(done)} targets")
