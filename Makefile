@@ -65,7 +65,7 @@ test-pythons: $(READY)  ## run the tests with every Python from 3.11 to 3.13 tha
 # would take longer than all of these.
 SMOKE := tests/test_store.py tests/test_images.py tests/test_formats.py tests/test_formats_binary.py tests/test_limits.py
 smoke: $(READY)  ## run some of the tests with the other Pythons and with the lowest versions
-	tools/pythons.sh --others --lowest -m 'not slow' -k 'not confidence' $(SMOKE)
+	tools/pythons.sh --others --lowest -m 'not slow' -k 'not confidence' -n 2 --dist loadfile $(SMOKE)
 
 lock: $(READY)   ## choose the newest versions that pyproject.toml allows, and write requirements/ with their hashes
 	tools/lock.sh
