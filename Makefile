@@ -6,7 +6,7 @@ PLAIN  := $(VENV)/.plain
 READY  := $(VENV)/.ready
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup demo test test-slow test-experts test-gpu test-lowest mutants fuzz chaos endurance lint format \
+.PHONY: help setup demo test test-slow test-experts test-gpu test-lowest test-pythons smoke mutants fuzz chaos endurance lint format \
         standards lock package sbom bench experiments pictures docs clean
 
 help:            ## say what each target does
@@ -56,12 +56,17 @@ test-gpu: $(READY)  ## run the tests of fits on a device, with PyTorch: on a GPU
 	$(BIN)/python -m pytest tests/test_torch_kernel.py tests/test_torch_loops.py tests/test_device_views.py tests/test_device_experts.py \
 	  tests/test_devices.py
 
-# Old packages warn of what newer ones have changed: here that is no error.
-test-lowest:     ## run the tests with the lowest versions that pyproject.toml allows, in .venv-lowest: as long as make test
-	$(MAKE) $(READY)
-	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv-lowest
-	$(BIN)/uv pip install --quiet --python .venv-lowest --resolution lowest-direct --editable '.[dev]'
-	.venv-lowest/bin/python -m pytest -m 'not slow' -W default --disable-warnings -n 2 --dist loadfile $(TESTS)
+test-lowest: $(READY)  ## run the tests with the lowest versions that pyproject.toml allows, in .venv-lowest: as long as make test
+	tools/pythons.sh --none --lowest -m 'not slow' -n 2 --dist loadfile $(TESTS)
+
+test-pythons: $(READY)  ## run the tests with every Python from 3.11 to 3.13 that is here, in .venv-3.11 and so on
+	tools/pythons.sh -m 'not slow' -n 2 --dist loadfile $(TESTS)
+
+# Files of all kinds, and a model that is trained, written, read and fitted: what other packages break first. Learning confidence
+# would take longer than all of these.
+SMOKE := tests/test_store.py tests/test_images.py tests/test_formats.py tests/test_formats_binary.py tests/test_limits.py
+smoke: $(READY)  ## run some of the tests with the other Pythons and with the lowest versions
+	tools/pythons.sh --others --lowest -m 'not slow' -k 'not confidence' -n 2 --dist loadfile $(SMOKE)
 
 lock: $(READY)   ## choose the newest versions that pyproject.toml allows, and write requirements/ with their hashes
 	tools/lock.sh
@@ -136,4 +141,4 @@ pictures: $(READY)  ## redraw the pictures of the docs, and rewrite the pages th
 	$(BIN)/python docs/list_licences.py
 
 clean:           ## remove what the other targets made
-	rm -rf $(VENV) .venv-lowest .venv-plain demo experiments site .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis dist
+	rm -rf $(VENV) .venv-lowest .venv-plain .venv-3.1? demo experiments site .mutants .pytest_cache .mypy_cache .ruff_cache .hypothesis dist

@@ -172,6 +172,24 @@ def test_a_killed_worker_changes_no_bit_of_what_is_merged(crew, tmp_path, size):
     np.testing.assert_array_equal(got, Threads().merged(dying, parts, added, *arguments))
 
 
+def test_values_are_shared_again_if_no_worker_was_left_for_the_copies(crew, monkeypatch):
+    client, asked = crew._link.client, []
+    real = client.scatter
+
+    async def refused():
+        raise ValueError("Can not use replicate to delete data")
+
+    def scatter(*arguments, **options):
+        asked.append(options)
+        return refused() if len(asked) == 1 else real(*arguments, **options)
+
+    monkeypatch.setattr(client, "scatter", scatter)
+    scale = np.arange(3.0)
+    got = crew.merged(thirds, range(4), added, scale)
+    assert len(asked) > 1
+    np.testing.assert_array_equal(got, Threads().merged(thirds, range(4), added, scale))
+
+
 class Named(int):
     """A part that knows what it is called."""
 

@@ -2,7 +2,9 @@
 
 import csv
 import json
+import struct
 import time
+import zlib
 
 import numpy as np
 import pyarrow
@@ -16,8 +18,9 @@ from pliant.data.formats import read_annotations_with, read_boxes
 from pliant.data.formats.parquet import names_in
 from pliant.distributed import connecting
 from pliant.experiments import plans
+from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.limits import brief_refusals, parsed_json, parsed_toml
-from pliant.morphometrics import read_sliders
+from pliant.morphometrics import read_sliders, read_specimens
 from pliant.studio.storage.history import History
 from pliant.studio.storage.locking import Lock
 from pliant.table import read_fits, read_head, rows_of
@@ -258,6 +261,39 @@ def test_a_dicom_image_has_no_more_pixels_than_others(tmp_path):
             read(path)
 
 
+def test_a_part_of_a_png_that_claims_gigabytes_takes_no_memory(tmp_path):
+    """OpenCV, which reads colours of 16 bits, would make room for the whole part: 4 GB for these few bytes."""
+    resource = pytest.importorskip("resource")
+    head = struct.pack(">IIBBBBB", 9, 8, 16, 2, 0, 0, 0)
+    path = tmp_path / "a.png"
+    parts_of = [(b"IHDR", len(head), head), (b"IDAT", 0xFF00_0104, zlib.compress(bytes(100)))]
+    written = [
+        struct.pack(">I", length) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, length, data in parts_of
+    ]
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(written))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(pliant.data.ImageError, match=f"^{path}: the image is damaged or incomplete"):
+        pliant.read_image(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1_000_000  # kilobytes
+
+
+def test_a_manifest_that_names_an_address_of_many_letters(tmp_path):
+    with pytest.raises(
+        ValueError, match=r"^a\.csv, line 2: http://x+ \.\.\. x+ is not read, because"
+    ) as refused:
+        manifest.listed_file("http://" + "x" * 5000, "a.csv, line 2", tmp_path / "a.csv", named=False)
+    assert len(str(refused.value)) < 2000
+
+
+def test_a_table_of_fits_without_a_row(tmp_path):
+    path = tmp_path / "fits.parquet"
+    columns = {"status": ["converged"], "x": [[1.0]], "y": [[1.0]], "image": ["a.jpg"]}
+    parquet.write_table(pyarrow.table(columns).slice(0, 0), path)
+    with pytest.raises(ValueError, match=f"^{path}: no specimen has landmarks\\.$"):
+        read_specimens(path)
+
+
 def test_numbers_of_settings_are_still_numbers():
     assert pliant.Fitting(sampling=np.float32(0.5)).sampling == 0.5
 
@@ -283,6 +319,14 @@ class TestPlans:
         assert not plans.is_experiment(tmp_path)
         with pytest.raises(ValueError, match=r"alpha\.json: this plan of an experiment is damaged"):
             plans.read_plan(path)
+
+    @pytest.mark.parametrize("number", ["9" * 400, "-" + "9" * 400, "inf", "nan"])
+    def test_a_setting_of_an_experiment_that_is_beyond_all_floats(self, tmp_path, number):
+        path = tmp_path / "a.toml"
+        path.write_text(f"[experiment]\nnoise = {number}\n")
+        table = read_file(path, {})
+        with pytest.raises(ValueError, match=r"^noise = \S+: this must be one number\.$"):
+            settings_of(Settings, "alpha", table, {}, quick=False)
 
     def test_a_scheduler_file(self, tmp_path):
         (tmp_path / "scheduler.json").write_text(self.NESTED)

@@ -1,7 +1,7 @@
 """The long run: every reader for a number of executions, guided by the branches that inputs reach (atheris).
 
     python tests/fuzz/long.py --runs 20000              # each target so often: `make fuzz`
-    python tests/fuzz/long.py --seconds 600 settings    # targets whose names begin so, each so long
+    python tests/fuzz/long.py --seconds 600 images-     # targets whose names begin so, each so long
     python tests/fuzz/long.py --bounds                  # models of the corpus and mutants with NUMBA_BOUNDSCHECK
 
 A finding is kept under `.fuzz/findings/TARGET`, one for each place that raised it, and the run goes on. Inputs that
@@ -15,10 +15,12 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -30,32 +32,35 @@ MUTANTS = 300
 SECONDS, MEGABYTES = 20, 3000
 """What one input may take, on a machine that is busy; the libraries alone take a few hundred megabytes."""
 
+PIXELS = 1_000_000
+"""The limit of an image here. With the usual one, a few bytes that promise 178 million pixels take seconds."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="beginnings of names of targets; all by default")
+    parser.add_argument("names", nargs="*", help="targets, or beginnings of their names; all by default")
     parser.add_argument("--runs", type=int, default=0, help="executions of each target")
     parser.add_argument("--seconds", type=int, default=0, help="seconds for each target")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--one", action="store_true", help="run one target in this process; names it in full")
     parser.add_argument("--bounds", action="store_true", help="fit all models with bounds checks instead")
+    parser.add_argument("--most", type=int, default=0, help="with --bounds: found models, 0 for all")
     given = parser.parse_args()
     if given.bounds:
-        return _with_bounds_checks()
+        return _with_bounds_checks(given.most)
     if given.one:
         return _fuzz(given.names[0], given.runs, given.seconds, given.seed)
     sys.path.insert(0, str(Path(__file__).parent))
     from targets import every_target
 
-    chosen = [name for name in every_target() if name.startswith(tuple(given.names or [""]))]
+    known = every_target()
+    whole, begun = set(given.names) & set(known), tuple(set(given.names or [""]) - set(known))
+    chosen = [name for name in known if name in whole or name.startswith(begun)]
     with ThreadPoolExecutor(given.processes) as pool:
         done = list(pool.map(lambda name: _run(name, given.runs, given.seconds, given.seed), chosen))
-    WORK.mkdir(exist_ok=True)
-    with open(WORK / "runs.jsonl", "a", encoding="utf-8") as file:
-        file.writelines(json.dumps(one) + "\n" for one in done)
     print(f"{sum(one['executions'] for one in done):,} executions of {len(done)} targets")
     failed = [one for one in done if one["findings"] or one["ended"]]
     for one in failed:
@@ -63,7 +68,7 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _with_bounds_checks() -> int:
+def _with_bounds_checks(most: int) -> int:
     """Fit and draw with every model of the corpus, kept and found, and with mutants, in loops that check indices.
 
     The loops are compiled anew into a folder of their own: Numba's cache does not tell checked ones apart.
@@ -71,7 +76,8 @@ def _with_bounds_checks() -> int:
     if os.environ.get("NUMBA_BOUNDSCHECK") != "1":
         with tempfile.TemporaryDirectory() as cache:
             around = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": cache}
-            return subprocess.run([sys.executable, __file__, "--bounds"], env=around, check=False).returncode
+            words = [sys.executable, __file__, "--bounds", f"--most={most}"]
+            return subprocess.run(words, env=around, check=False).returncode
     sys.path.insert(0, str(Path(__file__).parent))
     from targets import every_target
 
@@ -79,6 +85,7 @@ def _with_bounds_checks() -> int:
     found = [
         path for name in ("models", "models-fitted") for path in sorted((WORK / "corpus" / name).glob("*"))
     ]
+    found = Random(0).sample(found, min(most or len(found), len(found)))
     contents = [*target.seeds(), *(path.read_bytes() for path in [*target.kept(), *found])]
     chance, whole = Random(0), list(target.seeds())
     contents += [target.mutate(chance.choice(whole), chance) for _ in range(MUTANTS)]
@@ -102,7 +109,9 @@ def _run(name: str, runs: int, seconds: int, seed: int) -> dict:
         f"--seconds={seconds}",
         f"--seed={seed}",
     ]
+    began = time.monotonic()
     process = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    seconds_taken = round(time.monotonic() - began)
     log = process.stdout.decode("utf-8", "replace")
     (WORK / f"{name}.log").write_text(log, encoding="utf-8")
     counts = re.findall(r"^(?:#|stat::number_of_executed_units: )(\d+)", log, re.MULTILINE)
@@ -110,10 +119,15 @@ def _run(name: str, runs: int, seconds: int, seed: int) -> dict:
     done = {
         "target": name,
         "executions": max(map(int, counts), default=0),
+        "seconds": seconds_taken,
         "branches": int(covered[-1]) if covered else 0,
         "findings": len(list(findings.iterdir())),
         "ended": process.returncode,
     }
+    with open(
+        WORK / "runs.jsonl", "a", encoding="utf-8"
+    ) as file:  # at once, as a run of hours may be stopped
+        file.write(json.dumps(done) + "\n")
     print(json.dumps(done), flush=True)
     return done
 
@@ -122,11 +136,13 @@ def _fuzz(name: str, runs: int, seconds: int, seed: int) -> int:
     import atheris
 
     sys.path.insert(0, str(Path(__file__).parent))
-    watched = _watched(name)
-    with atheris.instrument_imports(include=list(watched), enable_loader_override=False):
-        from targets import every_target
+    about = _about(name)
+    with atheris.instrument_imports(include=about["watched"], enable_loader_override=False):
+        # Its own module alone: to instrument all that the others import takes longer than 10,000 executions.
+        target = next(some for some in import_module(about["module"]).targets() if some.name == name)
+    from PIL import Image
 
-        target = every_target()[name]
+    Image.MAX_IMAGE_PIXELS = PIXELS // 2
     corpus, findings = WORK / "corpus" / name, WORK / "findings" / name
     for number, content in enumerate([*target.seeds(), *(path.read_bytes() for path in target.kept())]):
         (corpus / f"seed-{number:04d}").write_bytes(content)
@@ -157,12 +173,13 @@ def _fuzz(name: str, runs: int, seconds: int, seed: int) -> int:
     return 0
 
 
-def _watched(name: str) -> tuple[str, ...]:
-    """The modules that a target wants instrumented; another process says it, as none may be imported before."""
+def _about(name: str) -> dict:
+    """The module of a target, and those that it wants instrumented: from a process that may import them."""
     asked = "import sys, json; sys.path.insert(0, sys.argv[1]); from targets import every_target; "
-    asked += "print(json.dumps(every_target()[sys.argv[2]].watched))"
+    asked += "target = every_target()[sys.argv[2]]; "
+    asked += "print(json.dumps({'module': target.module, 'watched': target.watched}))"
     words = [sys.executable, "-c", asked, str(Path(__file__).parent), name]
-    return tuple(json.loads(subprocess.run(words, capture_output=True, check=True).stdout))
+    return json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
 
 
 def _keep(findings: Path, content: bytes, error: BaseException) -> None:

@@ -228,8 +228,11 @@ def _deep_colour(file: PIL.Image, content: BinaryIO) -> Image | None:
 
     place = content.tell()
     content.seek(0)
-    decoded = cv2.imdecode(np.frombuffer(content.read(), dtype=np.uint8), cv2.IMREAD_UNCHANGED)
+    encoded = content.read()
     content.seek(place)
+    if file.format == "PNG" and not _has_all_parts(encoded):
+        return None
+    decoded = cv2.imdecode(np.frombuffer(encoded, dtype=np.uint8), cv2.IMREAD_UNCHANGED)
     if decoded is None or decoded.dtype != np.uint16 or decoded.shape[:2] != (file.height, file.width):
         return None
     if decoded.ndim == 2:
@@ -239,3 +242,11 @@ def _deep_colour(file: PIL.Image, content: BinaryIO) -> Image | None:
         share = rest / np.float32(rest.max())
         colour = colour * share + colour.max() * (1 - share)
     return stretched(colour)
+
+
+def _has_all_parts(png: bytes) -> bool:
+    """Whether no part of a PNG file is longer than the file: OpenCV makes room for all it claims, up to 4 GB."""
+    at = 8
+    while at + 8 <= len(png):
+        at += 12 + int.from_bytes(png[at : at + 4], "big")
+    return at <= len(png)

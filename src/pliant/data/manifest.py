@@ -71,6 +71,7 @@ def box_in_row(row: Mapping[str, str], where: str) -> Float64 | None:
     return box
 
 
+@brief_refusals()
 def listed_file(name: str, where: str, source: Source, named: bool) -> Source:
     """The file that a manifest lists: an address only if the user named it, and of its own store if it has one."""
     if is_address(name):

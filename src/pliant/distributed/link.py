@@ -47,6 +47,13 @@ class Link:
                 if attempt == _ATTEMPTS - 1:
                     raise gone(self.address) from None
                 time.sleep(POLL)
+            except ValueError as error:
+                # What Dask says if the last worker dies after it got a value, and before others get copies of it.
+                if "Can not use replicate" not in str(error) or attempt == _ATTEMPTS - 1:
+                    raise
+                time.sleep(POLL)
+                self._threads = 0  # Those that were counted before are gone.
+                self.await_workers()
 
     def check(self) -> None:
         """Say so if the scheduler is gone, or all workers."""

@@ -16,6 +16,7 @@ from pliant.limits import brief_refusals
 from pliant.settings import Fitting, Training
 from pliant.settings.declaring import Settings as Declared
 from pliant.settings.declaring import as_named_now, options, read_table
+from pliant.settings.kinds import is_number
 
 TABLE = "experiment"
 
@@ -191,7 +192,7 @@ def _typed(one: Field[Any], value: Any) -> Any:
     fits = {
         "str": lambda item: isinstance(item, str),
         "int": lambda item: isinstance(item, int) and not isinstance(item, bool),
-    }.get(kind, lambda item: isinstance(item, (int, float)) and not isinstance(item, bool))
+    }.get(kind, is_number)
     many = kind != one.type
     if not several or not all(map(fits, several)) or (len(several) > 1 and not many):
         words = {"str": "text", "int": "whole number"}.get(kind, "number")

@@ -93,7 +93,7 @@ def read_specimens(
         found += some
         notes += said
     if not found:
-        raise ValueError(f"{', '.join(map(str, sources))}: no specimen has landmarks. {' '.join(notes)}")
+        raise ValueError(" ".join([f"{', '.join(map(str, sources))}: no specimen has landmarks.", *notes]))
     return _scaled(_joined(found, notes), scale, unit)
 
 

@@ -39,7 +39,7 @@ def number(
     """A finite number from `least` to `most`, or between `above` and `below`; `what` says so in words."""
 
     def check(value: Any) -> float:
-        if not _is_number(value) or not (least <= value <= most and above < value < below):
+        if not is_number(value) or not (least <= value <= most and above < value < below):
             raise ValueError(f"it must be {what or 'a number'}.")
         return float(value)
 
@@ -146,9 +146,9 @@ def modes() -> Kind:
             return ALL
         if _is_whole(value) and value >= 0:
             return int(value)
-        if isinstance(value, str) and value.endswith("%") and _is_number(share := _parsed(value[:-1])):
+        if isinstance(value, str) and value.endswith("%") and is_number(share := _parsed(value[:-1])):
             value = share / 100
-        if not _is_number(value) or not 0 < value < 1:
+        if not is_number(value) or not 0 < value < 1:
             raise ValueError(f"it must be {MODES}.")
         return float(value)
 
@@ -168,7 +168,8 @@ def numbers_of_landmarks(count: int, what: str) -> Kind:
     return Kind(check, metavar="<file>")
 
 
-def _is_number(value: Any) -> bool:
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number that a float can hold."""
     real = isinstance(value, (int, float)) or type(value).__module__ == "numpy"
     try:
         return real and not isinstance(value, bool) and math.isfinite(value)

@@ -5,7 +5,7 @@ from pathlib import Path
 from random import Random
 
 from pliant.bulk import Task
-from pliant.bulk.files import look
+from pliant.bulk.files import look, refusal
 from pliant.bulk.journal import JOURNAL, Journal, read_rows
 from pliant.studio.storage.history import History, patch_from_json, patch_to_json
 from pliant.studio.storage.known import Memory
@@ -78,7 +78,7 @@ def _read_journal(content: bytes, folder: Path) -> bool:
         return refused(error, path, folder)
     assert 0 <= earlier.done <= len(_IMAGES)
     assert earlier.length <= path.stat().st_size
-    if not earlier.done:
+    if not earlier.done or refusal(_task(folder), earlier, resume=True):
         return False
     with Journal(path, None, earlier.length):  # as a run that goes on opens it
         assert all(isinstance(row, dict) for row in read_rows(path))

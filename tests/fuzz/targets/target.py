@@ -28,6 +28,11 @@ class Target:
     longest: int = 2048
     short: int = 60
 
+    @property
+    def module(self) -> str:
+        """The module that makes this target."""
+        return self.seeds.__module__
+
     def kept(self) -> list[Path]:
         """The files of this target in the corpus."""
         return sorted(path for path in (CORPUS / self.name).glob("*") if path.is_file())
