@@ -263,8 +263,8 @@ class TestFormulas:
 
     def test_predictors(self):
         assert_allclose(predictors(self.EVIDENCE)[:5], [1, 2, 4, 3, 5])
-        told = self.EVIDENCE._replace(doubt=np.e**-3, dissent=np.e**-4)
-        assert_allclose(predictors(told), [1, 2, 4, 3, 5, -3, -4])
+        told = self.EVIDENCE._replace(doubt=np.e**-1, dissent=np.e**-2)
+        assert_allclose(predictors(told), [1, 2, 4, 3, 5, -1, -2])
         nothing = Evidence(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         assert_allclose(predictors(nothing), np.where(np.arange(7) == 3, 0, np.log(1e-9)))
 
@@ -308,18 +308,18 @@ class TestFormulas:
         assert sure.probability(self.EVIDENCE, 0.16) == 1
 
     def test_the_expert_speaks_against_a_fit_only(self):
-        """Of the weights 2 and -1 only the second counts: odds -1 · -4 - 3 = 1."""
+        """Of the weights 2 and -1 only the second counts: odds -1 · -2 - 3 = -1."""
         wide = {"centre": np.zeros(7), "scale": np.ones(7), "weights": np.zeros((3, 7))}
         heard = self.confidence(**wide, expert_weights=np.array([2.0, -1.0, -3.0]))
-        told = self.EVIDENCE._replace(doubt=np.e**-3, dissent=np.e**-4)
+        told = self.EVIDENCE._replace(doubt=np.e**-1, dissent=np.e**-2)
         silent = heard.probability(self.EVIDENCE, 0.04)
         assert silent == pytest.approx(1 / (1 + np.exp(-1)))
-        assert heard.probability(told, 0.04) == pytest.approx(silent / (1 + np.exp(-1)))
+        assert heard.probability(told, 0.04) == pytest.approx(silent / (1 + np.exp(1)))
 
     def test_covariance(self):
         """A quarter of a turn exchanges the axes of the scatter; the spread is in the image already."""
         spread = np.tile(np.diag([1.0, 5.0]), (1, 1, 1))
-        found = self.confidence().covariance(self.EVIDENCE, spread, 10.0, np.pi / 2)
+        found = self.confidence().covariance(self.EVIDENCE.outside, spread, 10.0, np.pi / 2)
         assert_allclose(found, [np.diag([2 * np.e + 100, 10 * np.e + 300])], atol=1e-9)
 
 

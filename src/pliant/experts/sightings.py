@@ -87,6 +87,13 @@ class Sightings(Concise):
         Sightings
             These, unless they lie on a device.
 
+        Examples
+        --------
+        >>> import numpy as np, pliant
+        >>> one = pliant.Sightings(np.zeros((1, 5, 2)), np.zeros((1, 5, 2, 2)))
+        >>> one.on_host().points.shape
+        (1, 5, 2)
+
         """
         return Sightings(on_host(self.points), on_host(self.precision))
 
