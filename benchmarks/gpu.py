@@ -315,7 +315,7 @@ def _experts(scratch: Path, device: str, count: int) -> list[Row]:
     """Models with experts: what they see and fits a second, on the device and on the CPU."""
     there = device == "cuda"
     train, test = data.faces(scratch / "train", 60)[: 160 if there else 30], _test_images(scratch / "test")
-    settings = pliant.Training(experts="linear", confidence=False, detector="none")
+    settings = pliant.Training(preset="quick", experts="linear", confidence=False, detector="none")
     begin = time.perf_counter()
     model = pliant.train(train, settings)
     print(f"linear expert: trained in {time.perf_counter() - begin:.0f} s", flush=True)
