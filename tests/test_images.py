@@ -188,6 +188,44 @@ def huge_png(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(bytes(99))) + chunk(b"IEND", b"")
 
 
+class TestJpeg:
+    """OpenCV decodes them, and pixels are those of Pillow."""
+
+    WAYS = (
+        {"quality": 95, "subsampling": 0},
+        {"quality": 60, "subsampling": 2},
+        {"quality": 60, "progressive": True},
+        {"quality": 75, "restart_marker_rows": 1},
+    )
+
+    @pytest.mark.parametrize("way", WAYS)
+    @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
+    @pytest.mark.parametrize("shape", [(1, 1), (50, 37), (64, 96)])
+    def test_pixels_are_those_of_pillow(self, tmp_path, rng, mode, way, shape):
+        noise = PIL.fromarray(rng.integers(0, 256, (5, 4, 3), dtype=np.uint8))
+        noise.resize(shape[::-1], PIL.Resampling.BICUBIC).convert(mode).save(tmp_path / "a.jpg", **way)
+        with PIL.open(tmp_path / "a.jpg") as file:
+            expected = np.asarray(file if mode != "CMYK" else file.convert("RGB"))
+        image = read_image(tmp_path / "a.jpg")
+        assert_array_equal(image, expected)
+        assert image.flags.c_contiguous
+
+    @pytest.mark.skipif(not hasattr(cv2, "IMREAD_COLOR_RGB"), reason="OpenCV before 4.11")
+    @pytest.mark.parametrize("mode", ["L", "RGB"])
+    def test_pillow_reads_no_more_than_the_head(self, tmp_path, monkeypatch, mode):
+        PIL.new(mode, (6, 4)).save(tmp_path / "a.jpg")
+        monkeypatch.setattr("PIL.ImageFile.ImageFile.load", None)
+        assert read_image(tmp_path / "a.jpg").shape[:2] == (4, 6)
+
+    def test_a_cut_file_is_damaged_wherever_it_ends(self, tmp_path, rng):
+        PIL.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(tmp_path / "a.jpg")
+        content = (tmp_path / "a.jpg").read_bytes()
+        for end in range(700, len(content) - 2, 97):
+            (tmp_path / "b.jpg").write_bytes(content[:end])
+            with pytest.raises(ImageError, match=r"b\.jpg: the image is damaged or incomplete"):
+                read_image(tmp_path / "b.jpg")
+
+
 class TestOddImages:
     @pytest.mark.parametrize("raised", [struct.error, TypeError, NotImplementedError, KeyError, MemoryError])
     @pytest.mark.parametrize("read", [read_image, image_size])
