@@ -256,7 +256,7 @@ def _answer(part: Part, modules: Mapping[str, Path], whole: bool) -> str:
 
 
 def _wrapped(text: str, width: float) -> tuple[str, ...]:
-    return tuple(textwrap.wrap(text, int((width - 20) / 6.4)))
+    return tuple(textwrap.wrap(text, int((width - 20) / 7)))
 
 
 def _bound(tree: ast.Module) -> set[str]:
