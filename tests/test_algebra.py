@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pliant.experts.sightings import Sightings
 from pliant.fitting.algorithm import Algorithm
 from pliant.fitting.composition import Asymmetric, Bidirectional, Forward, Inverse, shares
-from pliant.fitting.cost import SSD, ProjectOut, weigh
+from pliant.fitting.cost import PRIORS, SSD, ProjectOut, weigh
 from pliant.fitting.landmarks import landmark_term
 from pliant.fitting.method import (
     Alternated,
@@ -27,7 +27,7 @@ from pliant.fitting.quadratic import needs_of, quadratic
 from pliant.fitting.solve import increments, least_norm, least_norm_of_two, solve
 from pliant.kernels.reference import along_warp, curvature, inner_products
 from pliant.kernels.system import System, united
-from pliant.shape import ShapeModel
+from pliant.shape import SIMILARITY, ShapeModel
 
 COSTS = [
     SSD(),
@@ -484,6 +484,101 @@ def test_the_symmetric_residual_has_a_cubic_remainder():
     assert slopes[0] == pytest.approx(2, abs=0.1)
     assert slopes[1] == pytest.approx(2, abs=0.1)
     assert slopes[0.5] == pytest.approx(3, abs=0.1)
+
+
+class TestSums:
+    """Costs and their weights by their definitions, with matrices of pixels and numbers to follow by hand."""
+
+    noise, shape_variances, variances = 0.5, np.array([4.0, 0.25]), np.array([9.0, 4.0, 1.0])
+
+    @pytest.mark.parametrize("prior", PRIORS)
+    @pytest.mark.parametrize("kind", [SSD, ProjectOut])
+    def test_a_cost_is_half_of_the_distance_and_of_the_prior(self, kind, prior):
+        """Equations 11 to 14, and the Bayesian project-out of 19 to 24, where the appearance is no unknown."""
+        rng = np.random.default_rng(3)
+        A = np.linalg.qr(rng.normal(size=(12, 3)))[0]
+        r, p, c = rng.normal(size=(2, 12)), rng.normal(size=(2, 6)), rng.normal(size=(2, 3))
+        if kind is SSD:
+            metric = np.eye(12) / (self.noise if prior == "map" else 1)
+        else:
+            metric = np.linalg.inv(A @ np.diag(self.variances) @ A.T + self.noise * np.eye(12))
+            metric = metric * (self.noise if prior == "ridge" else 1)
+        modes = p[:, SIMILARITY:]
+        priors = {
+            "none": ([0, 0], [0, 0, 0]),
+            "ridge": ([1, 1], [1, 1, 1]),
+            "map": (1 / self.shape_variances, 1 / self.variances),
+        }
+        of_shape, of_appearance = priors[prior]
+        expected = np.einsum("bi,ij,bj->b", r, metric, r) + modes**2 @ of_shape
+        if kind is SSD:
+            expected = expected + c**2 @ of_appearance
+        system = System(residual_residual=np.sum(r**2, axis=1), basis_residual=r @ A)
+        weights = weigh(kind(prior=prior), self.shape_variances, self.variances, self.noise)
+        assert_allclose(weights.value(system, p, c), expected / 2)
+
+    @pytest.mark.parametrize("cost", [*COSTS, ProjectOut(0.9), ProjectOut(0.9, "ridge")], ids=str)
+    def test_the_unit_is_what_a_squared_deviation_of_one_costs(self, cost):
+        """Of the noise in a pixel; or of the appearance, for a project-out cost that looks at it above all."""
+        weights = weigh(cost, self.shape_variances, self.variances, self.noise)
+        if isinstance(cost, ProjectOut) and cost.rho > 0.5:
+            assert_allclose(
+                (weights.residual - weights.appearance) * (self.variances + self.noise), weights.unit
+            )
+        else:
+            assert weights.residual * self.noise == pytest.approx(weights.unit)
+
+    def test_a_model_that_keeps_all_of_the_variance_has_a_millionth_of_the_largest_as_noise(self):
+        def noise(variances, known=0.0):
+            return 1 / weigh(SSD("map"), self.shape_variances, np.array(variances), known).residual
+
+        assert noise([2.0, 8.0]) == pytest.approx(8e-6)
+        assert noise([2.0, 8.0], known=1e-7) == pytest.approx(8e-6)
+        assert noise([2.0, 8.0], known=1e-5) == pytest.approx(1e-5)
+        # Nothing varies: the scale is that of a variance of a millionth.
+        assert noise([]) == pytest.approx(1e-12, rel=1e-6, abs=0)
+
+    def test_without_a_weight_landmarks_count_as_they_were_seen(self):
+        """A square is seen 3 to the right and 4 below, with a precision of 2: each corner costs 2 x 25 / 2."""
+        square = np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]])
+        two_corners = np.eye(8)[:, :4]
+        shape = ShapeModel(square, two_corners, np.zeros(0), 1.0, 8)
+        seen = Sightings((square + [3, 4])[None], np.tile(2 * np.eye(2), (1, 4, 1, 1)))
+        term = landmark_term(shape, seen)
+        assert_allclose(term.value(np.zeros((1, 4))), 100)
+        assert_allclose(term.value(np.array([[3.0, 4, 0, 0]])), 75)
+
+
+class TestBounds:
+    """Costs, compositions and methods that have no meaning are refused when they are made."""
+
+    @pytest.mark.parametrize(
+        ("kind", "name", "meaning"),
+        [
+            (ProjectOut, "rho", "the weight of the project-out cost"),
+            (Asymmetric, "alpha", "the share of the image's warp"),
+            (Newton, "share", "the share of the curvature"),
+        ],
+    )
+    def test_weights_and_shares_go_from_0_to_1(self, kind, name, meaning):
+        for value in (0, 0.5, 1):
+            assert getattr(kind(**{name: value}), name) == value
+        for value in (-0.001, 1.001, 1.5, np.nan):
+            with pytest.raises(ValueError, match=f"{name} = {value}: {meaning} must be between 0 and 1"):
+                kind(**{name: value})
+
+    def test_sweeps_are_counted_from_one(self):
+        assert Alternated(1).sweeps == 1
+        for value in (0, -1, 2.7):
+            with pytest.raises(
+                ValueError, match=f"sweeps = {value}: .* a whole number of sweeps, at least one"
+            ):
+                Alternated(value)
+
+    def test_what_limits_the_curvature_by_itself_takes_no_share(self):
+        assert Newton(variant="safe").share == 1
+        with pytest.raises(ValueError, match=r"share = 0\.5: newton-safe limits the curvature by itself"):
+            Newton(variant="safe", share=0.5)
 
 
 class TestSafety:
