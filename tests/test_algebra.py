@@ -23,7 +23,7 @@ from pliant.fitting.method import (
     Schur,
     Wiberg,
 )
-from pliant.fitting.quadratic import needs_of, quadratic
+from pliant.fitting.quadratic import Quadratic, needs_of, quadratic
 from pliant.fitting.solve import increments, least_norm, least_norm_of_two, solve
 from pliant.kernels.reference import along_warp, curvature, inner_products
 from pliant.kernels.system import System, united
@@ -155,6 +155,13 @@ def sighted(seed=5):
         return 0.7 * np.einsum("vi,vij,vj", apart, seen.precision[0], apart) / 2
 
     return landmark_term(shape, seen, 0.7), added
+
+
+def by_hand(Huu, gu, *, Hcc=(), Hcu=(), gc=(), blocks=1):
+    """A quadratic model of one item, from its numbers."""
+    Hcc, gc, gu = (np.array(numbers, dtype=float) for numbers in (Hcc, gc, gu))
+    Hcu = np.reshape(np.array(Hcu, dtype=float), (len(Hcc), len(gu)))
+    return Quadratic(gc[None], gu[None], Hcc, Hcu[None], np.array(Huu, dtype=float)[None], blocks, False)
 
 
 def differences(function, size: int, step: float):
@@ -618,9 +625,40 @@ class TestSafety:
                 metric = linearised.Huu[0] - coupling
                 assert safe @ metric @ safe <= 4 * (plain @ metric @ plain) * (1 + 1e-6)
 
-    def test_singular_systems_get_the_least_norm_solution(self):
-        matrix = np.diag([4.0, 0.0])[None]
-        assert_allclose(least_norm(matrix, np.array([[8.0, 3.0]])), [[2, 0]])
+    def test_newton_safe_has_at_least_half_of_the_curvature_of_gauss_newton(self):
+        """Once c is eliminated, Gauss-Newton has 6 - 2 * 2 / 2 = 4, 1 and 1, and Newton 3 - 2 = 1, -3 and 5."""
+        appearance = {"Hcc": [2], "Hcu": [[2, 0, 0]], "gc": [2]}
+        linearised = by_hand(np.diag([6, 1, 1]), [6, 1, 10], **appearance)
+        exact = by_hand(np.diag([3, -3, 5]), [6, 1, 10], **appearance)
+        dc, u = solve(Newton(Schur(), "safe"), exact, linearised)
+        # The gradient that is left is 6 - 2 * 2 / 2 = 4, 1 and 10, and the curvature 4 / 2, 1 / 2 and 5.
+        assert_allclose(u, [[-2, -2, -2]])
+        assert_allclose(dc, [[1]])
+
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    def test_newton_safe_leaves_out_what_changes_no_pixel(self, unit):
+        """Rounding may leave such a direction a curvature below zero."""
+        linearised = by_hand(unit * np.diag([4, -1e-17]), [unit * 8, unit * 3])
+        exact = by_hand(unit * np.diag([4, 0]), [unit * 8, unit * 3])
+        assert_allclose(solve(Newton(Schur(), "safe"), exact, linearised)[1], [[-2, 0]])
+
+    def test_newton_safe_stays_where_nothing_can_be_seen(self):
+        flat = by_hand(np.zeros((2, 2)), [0, 0])
+        assert_array_equal(solve(Newton(Schur(), "safe"), flat, flat)[1], [[0, 0]])
+
+    def test_newton_safe_says_that_it_needs_both_models(self):
+        with pytest.raises(ValueError, match="newton-safe needs the Gauss-Newton model of the same system"):
+            solve(Newton(Schur(), "safe"), by_hand([[1]], [1]))
+
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    def test_singular_systems_get_the_least_norm_solution(self, unit):
+        """Whatever the unit: what is small is small beside the largest eigenvalue."""
+        for faint, along in ((0, 0), (1e-11, 0), (1e-6, 3e6)):
+            matrix, right = np.diag([4.0, faint])[None], np.array([[8.0, 3.0]])
+            assert_allclose(least_norm(unit * matrix, unit * right), [[2, along]])
+
+    def test_a_system_of_zeros_is_solved_by_zeros(self):
+        assert_array_equal(least_norm(np.zeros((1, 2, 2)), np.array([[8.0, 3.0]])), [[0, 0]])
 
     def test_only_what_is_known_to_be_positive_is_factored(self, monkeypatch):
         """On devices, where that is faster: Newton's matrices may have either sign."""
@@ -675,6 +713,13 @@ class TestSafety:
         assert_allclose(step * sizes, -np.linalg.lstsq(J, r, rcond=None)[0] * sizes, atol=2e-3)
         assert np.abs((u[:5] + u[5:]) * sizes).max() < 1e-2
 
+    @pytest.mark.parametrize("strategy", [Schur(), Alternated(1, joint=True)], ids=str)
+    def test_bidirectional_steps_leave_out_what_all_but_cancels(self, strategy):
+        """Along dp = dq, a gradient of 0.1 and a curvature of 2e-4 would make a step of -500, which is noise."""
+        model = by_hand([[1.0001, -1], [-1, 1.0001]], [1, -0.9], blocks=2)
+        u = solve(GaussNewton(strategy), model)[1]
+        assert_allclose(u, [[-0.95 / 2.0001, 0.95 / 2.0001]])
+
     @pytest.mark.parametrize("joint", [False, True])
     @pytest.mark.parametrize("composition", [Inverse(), Bidirectional()], ids=str)
     def test_alternation_leaves_out_what_changes_nothing_and_nothing_else(self, composition, joint):
@@ -728,6 +773,22 @@ class TestSafety:
 
     def test_nan_in_one_item_does_not_reach_the_others(self):
         matrix = np.stack([np.eye(3), np.full((3, 3), np.nan)])
+        solution = least_norm(matrix, np.ones((2, 3)))
+        assert_allclose(solution[0], 1)
+        assert np.isnan(solution[1]).all()
+
+    @pytest.mark.parametrize("broken", [np.nan, np.inf])
+    def test_one_number_that_is_not_finite_never_reaches_the_decomposition(self, monkeypatch, broken):
+        """LAPACK would give up on all items, and each would be done by itself."""
+        plain = np.linalg.eigh
+
+        def finite_alone(matrices):
+            assert np.isfinite(matrices).all()
+            return plain(matrices)
+
+        monkeypatch.setattr(np.linalg, "eigh", finite_alone)
+        matrix = np.stack([np.eye(3), np.eye(3)])
+        matrix[1, 0, 0] = broken
         solution = least_norm(matrix, np.ones((2, 3)))
         assert_allclose(solution[0], 1)
         assert np.isnan(solution[1]).all()
@@ -809,5 +870,6 @@ class TestNeeds:
         _, found = increments(algorithm, weights, projected, *at)
         assert_allclose(found, expected, rtol=1e-9)
         # Nothing but the model stands still: a composition that warps the image cannot do with it.
-        with pytest.raises(ValueError, match="was not asked for image_residual"):
-            increments(replace(algorithm, composition=Asymmetric()), weights, projected, *at)
+        for warps_both in (Asymmetric(), Bidirectional()):
+            with pytest.raises(ValueError, match="was not asked for image_residual"):
+                increments(replace(algorithm, composition=warps_both), weights, projected, *at)
