@@ -645,6 +645,8 @@ class TestSafety:
     def test_newton_safe_stays_where_nothing_can_be_seen(self):
         flat = by_hand(np.zeros((2, 2)), [0, 0])
         assert_array_equal(solve(Newton(Schur(), "safe"), flat, flat)[1], [[0, 0]])
+        rounded = by_hand([[-1e-17]], [0])
+        assert_array_equal(solve(Newton(Schur(), "safe"), rounded, rounded)[1], [[0]])
 
     def test_newton_safe_says_that_it_needs_both_models(self):
         with pytest.raises(ValueError, match="newton-safe needs the Gauss-Newton model of the same system"):

@@ -146,7 +146,7 @@ def _made_safe(model: Quadratic, gauss_newton: Quadratic) -> Quadratic:
     xp = namespace(model.gu)
     coupling = gauss_newton.Hcu.mT @ (gauss_newton.Hcu / gauss_newton.Hcc[:, None])
     values, vectors = _eigh(gauss_newton.Huu - coupling)
-    floor = _SINGULAR * xp.amax(values, axis=-1, keepdims=True)
+    floor = _SINGULAR * xp.clip(xp.amax(values, axis=-1, keepdims=True), 0, None)
     root = xp.sqrt(xp.maximum(values, floor + 1e-300))
     whiten = vectors / root[:, None, :]
     relative = whiten.mT @ (model.Huu - coupling) @ whiten
