@@ -105,6 +105,21 @@ class TestFrame:
         assert_allclose(slope[inside], 2 * x[inside], atol=1e-5)
         assert_allclose(slope[x == 2], 5, atol=1e-5)
 
+    def test_a_pixel_without_neighbours_has_no_slope(self):
+        column = np.array([[2.7, 2], [3.3, 2], [3, 4]])
+        frame = build_frame(column, np.array([[0, 1, 2]], dtype=np.int32))
+        assert frame.pixels.tolist() == [[3, 2], [3, 3], [3, 4]]
+        _, weights = frame.stencil
+        assert weights.tolist() == [[0, 0, 0], [1, 0.5, 1]]
+        assert frame.gradient(np.array([[5.0], [7], [13]]))[..., 0].tolist() == [[0, 0, 0], [2, 4, 6]]
+
+    def test_nothing_comes_before_the_first_row_and_column(self):
+        corner = np.array([[0.0, 0], [1, 0], [0, 1]])
+        frame = build_frame(corner, np.array([[0, 1, 2]], dtype=np.int32))
+        assert frame.pixels.tolist() == [[0, 0], [1, 0], [0, 1]]
+        assert [side.tolist() for side in frame.beside(0)] == [[-1, 0, -1], [1, -1, -1]]
+        assert [side.tolist() for side in frame.beside(1)] == [[-1, -1, 0], [2, -1, -1]]
+
     @pytest.mark.parametrize("share", [1.0, 0.5, 0.25, 0.12])
     def test_sampling_is_even(self, share):
         square = np.array([[2.0, 2], [82, 2], [82, 82], [2, 82]])
@@ -122,11 +137,50 @@ class TestFrame:
         frame = build_frame(model.mean, delaunay(model.mean))
         assert set(frame.sample(0.12)) < set(frame.sample(0.25)) < set(frame.sample(0.5))
 
+    def test_a_sample_has_the_first_ranks_of_the_lattice_of_the_plastic_number(self):
+        """The plastic number is the real root of g³ = g + 1, and a pixel's rank is the fraction in x/g + y/g²."""
+        square = np.array([[2.0, 2], [32, 2], [32, 42], [2, 42]])
+        frame = build_frame(square, delaunay(square))
+        plastic = np.roots([1, 0, -1, -1]).real.max()
+        rank, _ = np.modf(frame.pixels[:, 0] / plastic + frame.pixels[:, 1] / plastic**2)
+        chosen = np.isin(np.arange(len(rank)), frame.sample(0.3))
+        assert rank[chosen].max() < rank[~chosen].min()
+
+    def test_the_smallest_sample_is_a_pixel(self):
+        model = make_model()
+        assert len(build_frame(model.mean, delaunay(model.mean)).sample(1e-9)) == 1
+
     @pytest.mark.parametrize("share", [0, -1, 1.01, float("nan")])
     def test_a_share_that_is_none_is_refused(self, share):
         model = make_model()
         with pytest.raises(ValueError, match="between 0 and 1"):
             build_frame(model.mean, delaunay(model.mean)).sample(share)
+
+    @pytest.mark.parametrize(
+        ("build", "square", "count"),
+        [
+            (build_frame, [[2.0, 2], [6, 2], [6, 7], [2, 7]], 9 * 10),
+            (build_patches, [[9.0, 9], [29, 9], [29, 29], [9, 29]], 4 * 9**2),
+        ],
+    )
+    def test_a_frame_may_have_as_many_pixels_as_the_limit_and_no_more(
+        self, build, square, count, monkeypatch
+    ):
+        """Those of the rectangle with its margin, or of all patches."""
+        vertices = np.array(square)
+        monkeypatch.setattr("pliant.motion.frame.MOST_PIXELS", count)
+        build(vertices, delaunay(vertices))
+        monkeypatch.setattr("pliant.motion.frame.MOST_PIXELS", count - 1)
+        with pytest.raises(ValueError, match=f"would have {count} pixels, and {count - 1} is the most"):
+            build(vertices, delaunay(vertices))
+
+    @pytest.mark.parametrize("name", sorted(MOTIONS))
+    def test_the_margin_around_all_pixels_is_the_same_on_all_sides(self, name):
+        square = np.array([[0.0, 0], [40, 0], [40, 30], [0, 30]])
+        square += margin_around(name, square)
+        frame = build_motion(name, square, delaunay(square)).frame
+        assert frame.pixels.min(axis=0).tolist() == [MARGIN, MARGIN]
+        assert (frame.shape[::-1] - frame.pixels.max(axis=0) - 1).tolist() == [MARGIN, MARGIN]
 
     def test_an_image_of_the_values(self):
         square = np.array([[2.0, 2], [6, 2], [6, 6], [2, 6]])
@@ -134,6 +188,16 @@ class TestFrame:
         picture = frame.image(frame.pixels.astype(float))
         assert picture[4, 3].tolist() == [3, 4]
         assert np.isnan(picture[0, 0]).all()
+
+    def test_however_large_a_triangle_is_it_has_no_pixel_beyond_its_corners(self):
+        """A pixel beside a triangle of 1e12 pixels is a weight of 1e-12 away from it, which might be rounding."""
+        ways = np.array([[0.0, 0], [1, 0], [0, 1]]) * 1e12
+        one = np.array([[0, 1, 2]])
+        y, x = np.mgrid[:6, :6]
+        assert np.array_equal(rasterise(2.5 + ways, one, (6, 6)) == 0, (x >= 3) & (y >= 3))
+        assert np.array_equal(rasterise(2.5 - ways, one, (6, 6)) == 0, (x <= 2) & (y <= 2))
+        assert np.all(rasterise([-0.5, 2.5] - ways, one, (6, 6)) == -1)
+        assert np.all(rasterise([2.5, -0.5] - ways, one, (6, 6)) == -1)
 
     def test_rasterising_outside_the_image_is_cut_off(self):
         far = np.array([[-10.0, -10], [30, -10], [-10, 30]])
@@ -211,11 +275,26 @@ class TestComposition:
         undone = compose(motion, model, invert(motion, model, d), d)
         assert_allclose(undone, 0, atol=1e-7)
 
+    @pytest.mark.parametrize("order", ["exact", "first-order"])
+    def test_nothing_after_the_inverse_is_the_inverse(self, warp, order):
+        motion, model = warp
+        d, zero = small(model, 7, 1.0), np.zeros(model.parameters)
+        inverse = invert(motion, model, d, order)
+        assert_allclose(
+            compose(motion, model, zero, d, invert_increment=True, order=order), inverse, atol=1e-8
+        )
+
     def test_inverting_brings_the_vertices_back(self, warp):
         motion, model = warp
         d = small(model, 7, 1.0)
         back = motion.at_vertices(motion.onto_vertices(model.instance(d)), model.instance(d))
         assert_allclose(back, model.mean, atol=1e-6)
+
+    def test_a_warp_that_cannot_be_inverted_does_not_keep_others_from_it(self, warp):
+        motion, model = warp
+        shapes = np.stack([model.mean * (-1, 1), model.instance(small(model, 7, 1.0))])
+        back = motion.at_vertices(motion.onto_vertices(shapes), shapes)
+        assert_allclose(back[1], model.mean, atol=1e-6)
 
     def test_the_exact_inverse_is_never_further_off_than_the_first_order_one(self, warp):
         motion, model = warp
@@ -311,6 +390,12 @@ def test_what_no_triangle_has_is_minus_one():
     assert owner.tolist() == [[0, 0, 0], [0, 0, -1], [0, -1, -1]]
 
 
+def test_a_triangle_without_area_has_no_pixels_and_no_warning():
+    points = np.array([[0.0, 0], [2, 1], [4, 2], [0, 2]])
+    owner = rasterise(points, np.array([[0, 1, 2], [0, 1, 3]]), (3, 5))
+    assert owner.tolist() == [[1, -1, -1, -1, -1], [1, 1, 1, -1, -1], [1, -1, -1, -1, -1]]
+
+
 def test_on_an_edge_the_first_triangle_wins():
     square = np.array([[0.0, 0], [2, 0], [2, 2], [0, 2]])
     assert rasterise(square, np.array([[0, 1, 2], [0, 2, 3]]), (3, 3)).tolist() == [
@@ -338,6 +423,37 @@ class TestTriangulation:
         triangles = delaunay(model.mean)
         assert set(triangles.ravel().tolist()) == set(range(model.landmarks))
         assert len({tuple(sorted(row)) for row in triangles.tolist()}) == len(triangles)
+
+    def test_three_landmarks_are_one_triangle(self):
+        assert delaunay(np.array([[0.0, 0], [0, 3], [4, 0]])).tolist() == [[0, 2, 1]]
+
+    def test_triangles_turn_from_x_to_y_however_small_they_are(self):
+        points = make_model().mean / 100
+        areas = signed_areas(points, delaunay(points))
+        assert areas.min() > 0
+        assert areas.max() < 1
+
+    def test_triangles_are_in_the_order_of_their_first_second_and_third_landmark(self):
+        star = np.array([[0.0, 0], [4, 0], [-2, 3], [-2, -3]])
+        expected = [[0, 1, 2], [0, 2, 3], [0, 3, 1]]
+        assert delaunay(star).tolist() == expected
+        assert checked_triangles(star, [[1, 3, 0], [2, 0, 1], [3, 2, 0]]).tolist() == expected
+
+    @pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+    def test_a_triangle_below_a_hundred_thousandth_of_the_box_is_flat_in_all_units(self, size):
+        mesh = [[0, 1, 4], [0, 4, 3], [1, 2, 4], [2, 3, 4]]
+
+        def points(share: float) -> np.ndarray:
+            """A square with a fifth point near an edge: the triangle between has this share of the area."""
+            return size * np.array([[0.0, 0], [10, 0], [10, 10], [0, 10], [5, 20 * share]])
+
+        assert checked_triangles(points(1.1e-5), mesh).tolist() == mesh
+        with pytest.raises(ValueError, match="triangle 0 is degenerate: landmarks 0, 1, 4"):
+            checked_triangles(points(0.9e-5), mesh)
+
+    def test_a_triangle_on_a_line_along_an_axis_is_flat(self):
+        with pytest.raises(ValueError, match="triangle 0 is degenerate"):
+            checked_triangles(np.array([[0.0, 3], [4, 3], [9, 3]]), [[0, 1, 2]])
 
     def test_collinear_landmarks_get_a_sentence(self):
         with pytest.raises(ValueError, match="on one line"):
@@ -367,6 +483,7 @@ class TestTriangulation:
             ([[0, 1, 2], [0, 1, 4]], "triangle 1 is degenerate: landmarks 0, 1, 4"),
             ([[0, 1, 1], [0, 2, 3]], "triangle 0 is degenerate"),
             ([[0, 1, 9]], "triangle 0 has landmarks 0, 1, 9"),
+            ([[0, 1, 2], [0, 1, 5]], "triangle 1 has landmarks 0, 1, 5, but .* numbered from 0 to 4"),
             ([[0, 1, 2], [0, 2, 3]], "landmarks 4 belong to no triangle"),
             ([[0, 1]], "rows of three"),
             ([[0.5, 1, 2]], "rows of three"),
