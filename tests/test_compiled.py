@@ -36,7 +36,8 @@ def test_without_a_folder_for_compiled_code_it_is_compiled_and_said_once(tmp_pat
     (tmp_path / "file").touch()
     nowhere = f"""
 from numba.core import caching
-caching.CacheImpl._locator_classes = [caching.UserProvidedCacheLocator]
+name = "UserProvidedCacheLocator"  # Older versions of Numba begin it with an underscore.
+caching.CacheImpl._locator_classes = [getattr(caching, name, None) or getattr(caching, "_" + name)]
 {_SAMPLE}
 import pliant.fitting.fitter, pliant.kernels.cpu, pliant.kernels.projected
 """

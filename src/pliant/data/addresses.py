@@ -177,7 +177,10 @@ def opened(source: Source) -> Iterator[BinaryIO]:
         return
     system, path = _system(source)
     with _sentences(source):
-        file = system.open(path, "rb")
+        try:
+            file = system.open(path, "rb")
+        except KeyError:  # What an archive has no file of that name says before fsspec 2026.9.
+            raise FileNotFoundError from None
     # What the reader makes of the bytes is not the service's fault.
     with _sentences(source, through=(ValueError, LookupError, TypeError, MemoryError, UserWarning)), file:
         yield file
