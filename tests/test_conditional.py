@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import multivariate_normal
+from scipy.optimize import minimize_scalar
+from scipy.stats import multivariate_normal, multivariate_t
 
 from pliant.arrays import Float64
 from pliant.shape import Similarity, align, shape_size, train_shape_model
@@ -126,8 +127,9 @@ def test_one_point_that_is_far_off_alone_leaves_the_others() -> None:
 def test_wrong_numbers_are_a_sentence() -> None:
     with pytest.raises(ValueError, match="2 landmarks are fixed, but there are 1 places"):
         given(some_belief(), [0, 1], np.zeros((1, 2)))
-    with pytest.raises(ValueError, match="numbers from 0 to 8"):
-        given(some_belief(), [9], np.zeros((1, 2)))
+    for fixed in ([9], [0, 9], [-1, 3], [2, 2]):
+        with pytest.raises(ValueError, match="numbers from 0 to 8, without repeats"):
+            given(some_belief(), fixed, np.zeros((len(fixed), 2)))
 
 
 def test_the_covariance_of_a_landmark_is_that_of_the_factor_and_its_noise() -> None:
@@ -192,11 +194,59 @@ def test_units_make_no_difference_to_what_follows_from_points_without_noise(unit
     np.testing.assert_allclose(found.points, expected, atol=1e-3 * unit)
 
 
-def test_one_point_far_off_takes_nothing_along_where_the_others_agree() -> None:
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_one_point_far_off_takes_nothing_along_where_the_others_agree(unit: float) -> None:
     """Landmarks without noise that can only move to the right together: two say by 1, and one by 50."""
-    belief = Belief(np.zeros((6, 2)), 10 * np.tile([[1.0], [0.0]], (6, 1)), np.zeros((6, 2, 2)))
-    found = followed(belief, [0, 1, 2], np.array([[1.0, 0], [1.0, 0], [50.0, 0]]))
-    np.testing.assert_allclose(found.points[3:], [[1.0, 0]] * 3, atol=0.3)
+    belief = Belief(np.zeros((6, 2)), unit * 10 * np.tile([[1.0], [0.0]], (6, 1)), np.zeros((6, 2, 2)))
+    found = followed(belief, [0, 1, 2], unit * np.array([[1.0, 0], [1.0, 0], [50.0, 0]]))
+    np.testing.assert_allclose(found.points[3:], [[unit, 0]] * 3, atol=0.3 * unit)
+
+
+@pytest.mark.parametrize("gap", [20.0, 50.0])
+def test_the_error_of_a_point_far_off_has_students_distribution(gap: float) -> None:
+    """Both landmarks move right together, by z ~ N(0, 1). The first errs by t, of four degrees of freedom."""
+    belief = Belief(np.zeros((2, 2)), np.tile([[1.0], [0.0]], (2, 1)), np.tile(np.eye(2), (2, 1, 1)))
+
+    def unlikely(z: float) -> float:
+        return float(z**2 / 2 - multivariate_t.logpdf([gap - z, 0], shape=np.eye(2), df=4))
+
+    most_likely = minimize_scalar(unlikely, bounds=(0, 1), method="bounded", options={"xatol": 1e-9}).x
+    found = followed(belief, [0], np.array([[gap, 0.0]]))
+    np.testing.assert_allclose(found.points, [[gap, 0], [most_likely, 0]], rtol=1e-3)
+
+
+def test_many_points_without_noise_leave_nothing_open() -> None:
+    """Two hundred landmarks that can only shift together: where fifty are, there are all."""
+    points = np.random.default_rng(0).normal(size=(200, 2))
+    belief = Belief(points, np.tile(np.eye(2), (200, 1)), np.zeros((200, 2, 2)))
+    fixed = list(range(50))
+    for function in (given, followed):
+        found = function(belief, fixed, points[fixed] + 1)
+        np.testing.assert_allclose(found.points, points + 1, atol=1e-9)
+        assert np.max(np.abs(found.covariance)) < 1e-10
+
+
+@pytest.mark.parametrize("turn", [0.05, 0.15, 0.3])
+def test_a_wheel_that_is_turned_stays_on_its_axle_and_grows_by_half_a_percent_at_most(turn: float) -> None:
+    """It is far from the origin, and can only turn: two opposite points take the others along."""
+    angles = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+    axle = np.array([1000.0, 500.0])
+    wheel, wanted = (
+        axle + 100 * np.stack([np.cos(angles + by), np.sin(angles + by)], axis=1) for by in (0.0, turn)
+    )
+    belief = Belief(wheel, pose_factor(wheel, 0.0, 0.0, 1.0), np.tile(1e-4 * np.eye(2), (8, 1, 1)))
+    found = followed(belief, [0, 4], wanted[[0, 4]]).points
+    np.testing.assert_allclose(np.linalg.norm(found - axle, axis=1), 100, rtol=0.005)
+    np.testing.assert_allclose(found, wanted, atol=0.5)
+
+
+def test_an_object_grows_and_turns_about_its_centre_wherever_it_is() -> None:
+    """A square of 2 by 2 pixels: a tenth of its size, a fifth of a radian, and half its size to each side."""
+    offsets = np.array([[-1.0, -1], [1, -1], [1, 1], [-1, 1]])
+    columns = pose_factor(offsets + (100, 50), shift=0.5, growth=0.1, turn=0.2)
+    across = offsets[:, ::-1] * (-1, 1)
+    expected = [0.1 * offsets, 0.2 * across, np.tile([1.0, 0], (4, 1)), np.tile([0, 1.0], (4, 1))]
+    np.testing.assert_allclose(columns.T.reshape(4, 4, 2), expected, atol=1e-12)
 
 
 def test_the_prior_has_all_modes_the_pose_and_the_noise() -> None:
@@ -226,6 +276,17 @@ def test_the_likelier_belief_has_the_larger_density(seed: int) -> None:
             for b in beliefs
         ]
         assert likelier(beliefs, fixed, places) is beliefs[int(np.argmax(densities))]
+
+
+def test_of_beliefs_without_noise_the_likelier_is_the_one_that_can_get_there() -> None:
+    """Landmarks that move together along one axis: the covariance of two of them has no inverse."""
+    along_x, along_y = (
+        Belief(np.zeros((3, 2)), np.tile(axis, 3)[:, None], np.zeros((3, 2, 2))) for axis in np.eye(2)
+    )
+    for beliefs in ((along_x, along_y), (along_y, along_x)):
+        assert likelier(beliefs, [0, 2], np.array([[0.0, 1], [0, 1]])) is along_y
+        assert likelier(beliefs, [0, 2], np.array([[1.0, 0], [1, 0]])) is along_x
+    assert likelier([along_x], [0, 2], np.array([[0.0, 1], [0, 1]])) is along_x
 
 
 def test_an_object_that_is_turned_keeps_what_it_is_not_sure_of() -> None:

@@ -13,7 +13,7 @@ from pliant.data.dataset import Dataset, dataset_from_arrays
 from pliant.data.suspects import find_suspects
 from pliant.data.validation import validate
 from pliant.metrics import normalised_error
-from pliant.shape import Similarity, align
+from pliant.shape import Similarity, align, facing
 from pliant.shape.facing import find_mirrored, flipped, is_mirrored, other_way, side
 from pliant.starts.noise import perturbed
 
@@ -98,6 +98,14 @@ def error(found, points):
     return normalised_error(found.points, points, np.arange(len(points), dtype=np.int32))
 
 
+def bent_lines(bends):
+    """Upright lines of landmarks `(k, 8, 2)`, each bent by so much in two ways that have nothing in common."""
+    height = np.arange(8.0)
+    kinds = np.array([np.ones(8), height, [0, 1, 2, 4, 3, 1, 2, 0], [1, -2, 0, 1, -1, 2, -2, 1]]).T
+    ways = np.linalg.qr(kinds)[0][:, 2:]
+    return np.stack([np.array(bends) @ ways.T, np.tile(height, (len(bends), 1))], axis=-1)
+
+
 class TestShapes:
     def test_mirror_images_are_told_from_the_rest_however_they_are_turned(self, rng):
         shapes = np.array([fish(number, number in RIGHT, rng.uniform(-3, 3))[1] for number in range(20)])
@@ -170,6 +178,38 @@ class TestShapes:
         shapes = np.array([right] * 8 + [left] * 2 + [0.7 * align(right, left).apply(right) + 0.3 * left])
         shapes += rng.normal(0, 0.05, shapes.shape)
         assert find_mirrored(shapes).tolist() == [False] * 8 + [True] * 2 + [False]
+
+    def test_a_first_shape_that_looks_like_none_of_the_others_is_no_matter(self):
+        """Two bends: the one tells the sides, and the first shape has the other, by which a third are mistaken."""
+        usual = [(1, 0.7)] * 7 + [(1, -0.3), (1, -0.7)]
+        other = [(-1, -0.7), (-1, 0.3), (-1, 0.7)]
+        shapes = bent_lines([(0.1, 0.8), *usual, *other])
+        assert_array_equal(np.flatnonzero(find_mirrored(shapes)), [10, 11, 12])
+
+    def test_where_most_are_hardly_bent_none_is_mirrored(self):
+        """Some are bent to one side and two to the other, but most are nearly straight."""
+        shapes = bent_lines([(0.1, 0)] * 10 + [(1, 0)] * 5 + [(-1, 0)] * 2)
+        assert not find_mirrored(shapes).any()
+        assert_array_equal(np.flatnonzero(find_mirrored(shapes[10:])), [5, 6])
+
+    @pytest.mark.parametrize("enough", [10_000, 6])
+    def test_lines_are_their_own_mirror_images_and_face_neither_way(self, monkeypatch, enough):
+        """Five face one way, four the other, and three neither: the five are still most of those that face any."""
+        monkeypatch.setattr(facing, "ENOUGH", enough)
+        shapes = bent_lines([(1, 0)] * 5 + [(-1, 0)] * 4 + [(0, 0)] * 3)
+        assert_array_equal(np.flatnonzero(find_mirrored(shapes)), [5, 6, 7, 8])
+        assert [is_mirrored(shapes[0], shapes[number]) for number in (4, 5, 9)] == [False, True, False]
+
+    @pytest.mark.parametrize(
+        ("first", "expected"), [(2.6, ""), (3.0, "right"), (1.4, ""), (1.0, "left"), (2.0, "")]
+    )
+    def test_a_side_begins_a_fifth_of_the_size_beside_the_middle(self, first, expected):
+        """The box is 4 by 4, and its middle at 2: 0.15 and 0.25 of its size beside it, and not at all."""
+        shape = np.array([[first, 1], [0, 0], [0, 1], [0, 3], [0, 4], [4, 0]], dtype=np.float64)
+        assert side(shape[None]) == expected
+
+    def test_the_mirror_image_of_an_image_has_its_first_column_last(self):
+        assert_array_equal(flipped(np.array([[0.0, 3], [9, 7], [4.5, 0]]), 10), [[9, 3], [0, 7], [4.5, 0]])
 
 
 class TestTraining:

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from pliant.shape import SIMILARITY, Similarity, align, generalised_procrustes, shape_size, train_shape_model
+from pliant.shape.generalisation import held_out_noise
 from pliant.shape.pdm import similarity_vectors
 from pliant.shape.procrustes import in_one_place
 
@@ -178,3 +179,28 @@ def test_points_in_one_place_are_told_from_points_on_a_line():
         False,
         False,
     ]
+
+
+def test_with_ten_shapes_a_landmarks_own_noise_counts_as_much_as_that_of_all():
+    """Ten shapes, and four copies of each in the same five folds: 10 / (10 + 10) of its own, and 40 / (40 + 10)."""
+    rng = np.random.default_rng(4)
+    shapes = random_shapes(rng, 10) + rng.normal(0, 1, (10, 9, 2)) * np.linspace(0, 2, 9)[:, None]
+    model = train_shape_model(shapes, size=100).truncated(1)
+    few, many = (held_out_noise(some, model) for some in (shapes, np.tile(shapes, (4, 1, 1))))
+    common = np.trace(few.mean(axis=0)) / 2 * np.eye(2)
+    assert_allclose(np.trace(many.mean(axis=0)) / 2 * np.eye(2), common, rtol=1e-6)
+    assert_allclose((many - common) / (4 / 5), (few - common) / (1 / 2), atol=1e-6 * common.max())
+
+
+def test_held_out_noise_stands_as_the_model_does():
+    """The mean of a model that is turned by a quarter: x and y change places, and their covariance its sign."""
+    shapes = random_shapes(np.random.default_rng(2), 20)
+    quarter = Similarity(np.asarray(1j), np.asarray(0j))
+    upright, lying = (
+        train_shape_model(some, size=100).truncated(1) for some in (shapes, quarter.apply(shapes))
+    )
+    noise = held_out_noise(shapes, upright)
+    assert np.max(np.abs(noise[:, 0, 1])) > 0.1 * np.max(noise)
+    assert_allclose(
+        held_out_noise(shapes, lying), noise[:, ::-1, ::-1] * [[1, -1], [-1, 1]], rtol=1e-6, atol=1e-9
+    )
