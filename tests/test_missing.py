@@ -203,7 +203,11 @@ def test_no_more_is_hidden_than_is_needed():
     """A tenth, and not one more; at least one, where that is less; and never more than two thousand."""
     few = np.ones((3, 4), dtype=bool)
     few[2, 2:] = False
-    for known, hidden in ((few, 1), (np.ones((10, 10), dtype=bool), 10), (np.ones((90, 250), dtype=bool), 2000)):
+    for known, hidden in (
+        (few, 1),
+        (np.ones((10, 10), dtype=bool), 10),
+        (np.ones((90, 250), dtype=bool), 2000),
+    ):
         assert np.sum(_hidden(known)) == hidden
 
 
@@ -338,7 +342,7 @@ class TestExpectation:
         assert_allclose(placed[known], np.broadcast_to(mean, placed.shape)[known], atol=1e-3)
 
     def test_two_landmarks_shared_with_the_fullest_shape_place_another(self, rng):
-        """All are placed in the first round, and exactly; the emptiest shape has too little of all others for that."""
+        """All are placed exactly in the first round; the emptiest shape shares too little with the others for that."""
         known = np.zeros((4, 9), dtype=bool)
         known[0, :7] = known[1, 3:] = known[2, [0, 1, 8]] = known[3, 3:] = True
         shape = rng.normal(size=(9, 2))

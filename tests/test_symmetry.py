@@ -171,7 +171,7 @@ class TestMatching:
 
     @pytest.mark.parametrize("average", [0.5, 3.0])
     def test_a_mode_makes_up_for_a_mean_that_is_turned_as_far_as_chance_goes(self, average):
-        """Four weights that vary by 1 leave a mean of up to 1.5 to chance; its mirror image is off by twice as much."""
+        """Four weights that vary by 1 leave a mean of 1.5 to chance; its mirror image is off by twice as much."""
         half = np.array([(1.0, 0.0), (0.8, 0.9), (0.5, -0.9), (0.3, 0.5)])
         even = np.concatenate([half, half * (-1, 1)])
         even -= even.mean(axis=0)
