@@ -342,7 +342,7 @@ class TestExpectation:
         assert_allclose(placed[known], np.broadcast_to(mean, placed.shape)[known], atol=1e-3)
 
     def test_two_landmarks_shared_with_the_fullest_shape_place_another(self, rng):
-        """All are placed exactly in the first round; the emptiest shape shares too little with the others for that."""
+        """All are placed exactly in the first round; the emptiest shape shares too little with the others."""
         known = np.zeros((4, 9), dtype=bool)
         known[0, :7] = known[1, 3:] = known[2, [0, 1, 8]] = known[3, 3:] = True
         shape = rng.normal(size=(9, 2))
