@@ -12,7 +12,14 @@ from pliant.data.dataset import dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.shape import generalised_procrustes
-from pliant.shape.variance import ShapeVariance, Variation, _bias_chance, _percent, procrustes_variance
+from pliant.shape.variance import (
+    ShapeVariance,
+    Variation,
+    _bias_chance,
+    _percent,
+    _repeatability,
+    procrustes_variance,
+)
 from pliant.synthetic import faces, write_faces
 
 MEAN = np.array([(0.0, 0), (100, 10), (90, 80), (40, 110), (-20, 70), (35, 45), (60, 20)])
@@ -54,6 +61,26 @@ def test_sums_of_squares_by_hand():
     assert table.repeatability == pytest.approx(own / (own + within))
 
 
+def test_shares_of_the_variance_follow_from_the_rows():
+    """Four objects, annotated three times, the second time with a bias."""
+    shapes = shapes_with(np.random.default_rng(2), 4, 3.0, 1.0, repeats=3)
+    shapes[1, :, 3] += (9.0, 0)
+    table = procrustes_variance(shapes)
+    of_objects, of_annotators, rest = table.objects, table.annotators, table.rest
+    within = (of_annotators.squares + rest.squares) / (of_annotators.freedom + rest.freedom)
+    own = (of_objects.mean_square - within) / 3
+    assert table.repeatability == pytest.approx(own / (own + within))
+    bias = (of_annotators.mean_square - rest.mean_square) / 4
+    assert bias > 0.1 * within
+    assert table.systematic == pytest.approx(bias / (own + within))
+
+
+def test_objects_that_are_the_same_on_average_have_nothing_that_is_found_again():
+    error = np.random.default_rng(2).normal(size=(6, 14))
+    assert _repeatability(np.stack([error, -error]), 10) == 0
+    assert _repeatability(np.stack([error, error]), 10) == 1
+
+
 def test_poses_do_not_count():
     shapes = shapes_with(np.random.default_rng(3), 20, 3.0, 1.0)
     turn = np.array([[0.0, 1.0], [-1.0, 0.0]])
@@ -87,6 +114,9 @@ def test_mistakes_in_few_images_are_told_from_opinions():
     assert table.half == 1
     assert table.repeatability < 0.6 < 0.9 < table.without
     assert "1 image has half of all disagreement" in table.sentence
+    _, aligned = generalised_procrustes(shapes.reshape(80, -1, 2))
+    others = np.delete(aligned.reshape(2, 40, -1), 7, axis=1)
+    assert table.without == pytest.approx(_repeatability(others, 2 * len(MEAN) - 4))
 
 
 @pytest.mark.parametrize(("objects", "told"), [(9, False), (10, True), (11, True)])
@@ -251,7 +281,9 @@ def test_half_of_all_disagreement_is_counted_from_the_worst():
     assert procrustes_variance(shapes).half == 1
 
 
-@pytest.mark.parametrize(("share", "text"), [(0.05, "5.0%"), (0.5, "50%"), (0.95, "95.0%"), (0.1, "10%")])
+@pytest.mark.parametrize(
+    ("share", "text"), [(0.05, "5.0%"), (0.5, "50%"), (0.95, "95.0%"), (0.1, "10%"), (0.9, "90%")]
+)
 def test_shares_near_none_and_all_have_a_digit_more(share, text):
     assert _percent(share) == text
 

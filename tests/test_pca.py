@@ -11,9 +11,14 @@ from pliant.pca import (
     _BLOCK,
     PCA,
     Accumulator,
+    Sketch,
     _shared_out,
     choose_modes,
     exact_pca,
+    merged,
+    noise_variance,
+    pulled,
+    refined,
     scatter_pca,
     variance_kept,
 )
@@ -130,6 +135,19 @@ def test_noise_variance_is_the_mean_of_the_discarded_eigenvalues():
     assert all_modes.noise_variance < 1e-6
 
 
+def test_the_last_mode_that_was_discarded_is_noise():
+    assert noise_variance(np.array([3.0, 1.0]), 4.5, 3) == 0.5
+    assert noise_variance(np.array([3.0, 1.0]), 4.5, 2) == 0
+
+
+def test_leading_components_alone():
+    pca = exact_pca(samples(30, 9).astype(np.float64))
+    few = pca.truncated(2)
+    assert_allclose(few.components, pca.components[:2])
+    assert_allclose(few.eigenvalues, pca.eigenvalues[:2])
+    assert (few.total_variance, few.rank) == (pca.total_variance, pca.rank)
+
+
 def test_project_and_instance():
     pca = collect(samples(50, 200), 51, 10)
     parameters = np.random.default_rng(0).normal(size=(3, 10))
@@ -194,7 +212,9 @@ def test_the_largest_entry_of_a_component_is_positive():
 def test_the_share_that_is_kept_lies_between_none_and_all():
     assert variance_kept(np.array([3.0, 1.0]), 8.0) == 0.5
     assert variance_kept(np.array([3.0, 1.0]), 4.0 * (1 - 1e-9)) == 1.0
+    assert variance_kept(np.array([0.25]), 0.5) == 0.5
     assert variance_kept(np.zeros(0), 0.0) == 1.0
+    assert choose_modes(np.zeros(3), 0.0, 0.9, "modes") == 0
     assert collect(samples(20, 6), 21, 0).modes == 0
 
 
@@ -206,6 +226,12 @@ def test_a_variance_within_rounding_of_zero_has_no_mode():
         assert collect(unit * data.astype(np.float32), 21, 6).modes == 1
     data[:, 0] += np.random.default_rng(1).normal(size=20) * 1e-2
     assert collect(1e3 * data.astype(np.float32), 21, 1.0).modes == 2
+
+
+def test_there_are_never_more_modes_than_the_rank():
+    """Far from zero, the mean is rounded too: what all samples are off by is no mode."""
+    data = 1000 + 0.01 * np.random.default_rng(0).normal(size=(4, 50))
+    assert collect(data.astype(np.float32), 5, 50).modes == 3
 
 
 def test_blocks_are_worked_on_at_the_same_time_and_kept_in_order():
@@ -255,3 +281,50 @@ def test_a_sketch_of_one_sample_gets_a_sentence():
     accumulator.add(np.ones(4))
     with pytest.raises(ValueError, match="at least two samples"):
         accumulator.sketch(5).finish(1)
+
+
+class TestSketches:
+    def accumulated(self, data, capacity):
+        accumulator = Accumulator(data.shape[1], capacity)
+        for sample in data:
+            accumulator.add(sample)
+        return accumulator
+
+    @pytest.mark.parametrize(("capacity", "most"), [(6, 3), (6, 4), (6, 5), (9, 5), (30, 5)])
+    def test_there_are_no_more_rows_than_asked_for(self, capacity, most):
+        for count in range(1, 21):
+            assert len(self.accumulated(samples(20, 7)[:count], capacity).sketch(most).rows) <= most
+
+    def test_samples_that_fit_are_kept_as_they_are_but_for_their_mean(self):
+        data = samples(6, 7)
+        centred = data - data.mean(axis=0, dtype=np.float64).astype(np.float32)
+        for most in (6, 7):
+            np.testing.assert_array_equal(self.accumulated(data, 9).sketch(most).rows, centred)
+
+    def test_rows_of_two_sketches_that_fit_are_kept_as_they_are(self):
+        """Two samples and three, and the shift between their means: of the two bounds, the larger one holds."""
+        data = samples(5, 7)
+        one, other = self.accumulated(data[:2], 9).sketch(3), self.accumulated(data[2:], 9).sketch(6)
+        for pair in ((one, other), (other, one)):
+            both = merged(*pair)
+            assert both.most == 6
+            assert len(both.rows) == 6
+            np.testing.assert_array_equal(both.rows[:5], np.concatenate([pair[0].rows, pair[1].rows]))
+
+    def test_samples_pull_components_by_their_scatter(self):
+        """Also some of the samples, whose own mean is another."""
+        data = samples(30, 9)
+        rough = exact_pca(data.astype(np.float64)).truncated(3)
+        some = data[:7] - rough.mean
+        assert_allclose(pulled(rough, data[:7]), rough.components @ some.T @ some, atol=1e-4)
+
+    @pytest.mark.parametrize("unit", [1e-5, 1.0, 1e3])
+    def test_what_all_samples_pull_tells_their_scatter(self, unit):
+        """Three axes with a scatter of 16, 4 and 4e-8: the last one is rounding, in any unit."""
+        data = np.array([(2, 1, 1e-4), (-2, 1, -1e-4), (2, -1, -1e-4), (-2, -1, 1e-4)])
+        data = (unit * data).astype(np.float32)
+        axes = PCA(np.zeros(3), np.eye(3, dtype=np.float32), np.ones(3), 3.0, 3)
+        sketch = Sketch(4, np.zeros(3), 20.0 * unit**2, data[:2], 4)
+        found = refined(sketch, axes, pulled(axes, data))
+        assert found.rows.shape == (2, 3)
+        assert_allclose(found.rows.T @ found.rows / unit**2, np.diag([16.0, 4, 0]), atol=1e-3)

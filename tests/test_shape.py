@@ -6,10 +6,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from pliant.shape import SIMILARITY, Similarity, align, generalised_procrustes, shape_size, train_shape_model
+from pliant.crew import Threads
+from pliant.shape import (
+    SIMILARITY,
+    Similarity,
+    align,
+    generalised_procrustes,
+    procrustes,
+    shape_size,
+    train_shape_model,
+)
 from pliant.shape.generalisation import held_out_noise
 from pliant.shape.pdm import similarity_vectors
-from pliant.shape.procrustes import in_one_place
+from pliant.shape.procrustes import in_one_place, procrustes_mean
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -63,6 +72,32 @@ def test_generalised_procrustes_does_not_depend_on_how_the_shapes_are_placed(see
     moved = random_similarity(rng, 12).apply(shapes)
     one, other = generalised_procrustes(shapes)[0], generalised_procrustes(moved)[0]
     assert_allclose(align(one, other).apply(one), other, atol=1e-6)
+
+
+def test_the_mean_is_the_mean_of_the_shapes_that_are_aligned_to_it():
+    """Also where a landmark is in its place from the beginning, as the centre of these is: others still move."""
+    cross = np.array([[1.0, 0], [0, 1], [-1, 0], [0, -1], [0, 0]])
+    shapes = np.stack([cross * (1, height) for height in (0.1, 1.0, 3.0, 8.0)])
+    mean, aligned = generalised_procrustes(shapes)
+    average = aligned.mean(axis=0)
+    assert_allclose(average / np.sqrt(np.mean(np.sum(average**2, axis=-1))), mean, atol=1e-9)
+    assert not np.allclose(mean, generalised_procrustes(shapes, tolerance=np.inf)[0], atol=1e-3)
+
+
+def test_only_shapes_in_several_parts_are_given_to_a_crew(monkeypatch):
+    class Counting(Threads):
+        calls = 0
+
+        def merged(self, *arguments):
+            Counting.calls += 1
+            return super().merged(*arguments)
+
+    shapes = random_shapes(np.random.default_rng(4), 12)
+    alone = procrustes_mean(shapes, jobs=Counting(1))
+    assert Counting.calls == 0
+    monkeypatch.setattr(procrustes, "AT_ONCE", 6)
+    assert_allclose(procrustes_mean(shapes, jobs=Counting(1)), alone, atol=1e-8)
+    assert Counting.calls > 0
 
 
 def test_the_mean_of_upright_shapes_is_upright():
@@ -147,6 +182,39 @@ def test_scaling_a_model_scales_its_instances(model):
     parameters = np.random.default_rng(0).normal(size=model.parameters)
     assert_allclose(half.instance(parameters * 0.5), model.instance(parameters) * 0.5, atol=1e-9)
     assert_allclose(half.eigenvalues, model.eigenvalues / 4)
+    assert_allclose(half.total_variance, model.total_variance / 4)
+
+
+@pytest.mark.parametrize("modes", [1, 2, 3])
+def test_distances_from_the_mean_are_in_standard_deviations(model, modes):
+    """All modes at two deviations are at a distance of two, and one of n alone at 2 / sqrt(n)."""
+    few = model.truncated(modes)
+    all_of_them, one = np.full((2, 4 + modes), 9.0)
+    all_of_them[4:] = 2 * np.sqrt(few.eigenvalues)
+    one[4:], one[4] = 0, -2 * np.sqrt(few.eigenvalues[0])
+    assert_allclose(few.mahalanobis(np.stack([all_of_them, one])), [2, 2 / np.sqrt(modes)])
+    assert model.truncated(0).mahalanobis(np.full(4, 9.0)) == 0
+
+
+def test_two_triangles_are_the_least_that_a_model_can_have():
+    shapes = np.array([[[0.0, 0], [4, 0], [0, 3]], [[0.0, 0], [4, 0], [1, 3]]])
+    model = train_shape_model(shapes, size=10)
+    assert model.modes == model.rank == 1
+    placed = align(shapes, model.mean).apply(shapes)
+    assert_allclose(model.instance(model.project(placed)), placed, atol=0.05)
+
+
+@pytest.mark.parametrize("size", [0.01, 1, 100])
+def test_what_is_rounding_is_told_by_the_size_of_the_model(size):
+    """Two modes, whose variances are 1e-11 and 1e-13 of the square of the size: the second is none."""
+    mean = np.random.default_rng(2).normal(size=(6, 2))
+    mean -= mean.mean(axis=0)
+    similarity = similarity_vectors(mean)
+    both = np.random.default_rng(3).normal(size=(12, 2))
+    both = np.linalg.qr(both - similarity @ (similarity.T @ both))[0]
+    modes = both.T.reshape(2, 6, 2) * shape_size(mean) * np.sqrt([1.5e-11, 1.5e-13])[:, None, None]
+    model = train_shape_model(mean + np.concatenate([modes, -modes]), size=size)
+    assert_allclose(model.eigenvalues, [1e-11 * size**2], rtol=1e-3)
 
 
 def test_a_rigid_object_has_no_modes():
@@ -169,16 +237,49 @@ def test_what_cannot_be_a_set_of_shapes_gets_a_sentence(shapes, sentence):
         train_shape_model(shapes, 100)
 
 
-def test_points_in_one_place_are_told_from_points_on_a_line():
+class Tensor(np.ndarray):
+    """Has what a tensor of PyTorch has, as far as shapes need it: most tests run without PyTorch."""
+
+    amin, amax = np.ndarray.min, np.ndarray.max
+
+
+@pytest.fixture(params=["arrays", "tensors"])
+def made(request, monkeypatch):
+    """How arrays are made of numbers, of NumPy or as if they were PyTorch's."""
+    if request.param == "arrays":
+        return np.asarray
+    monkeypatch.setattr(procrustes, "is_tensor", lambda array: isinstance(array, Tensor))
+    return lambda numbers: np.asarray(numbers).view(Tensor)
+
+
+def test_points_in_one_place_are_told_from_points_on_a_line(made):
     place, line = np.full((4, 2), 7.0), np.arange(4.0)
     across, along = place.copy(), place.copy()
     across[:, 0], along[:, 1] = line, line
-    assert in_one_place(np.array([place, across, along, across + along])).tolist() == [
-        True,
-        False,
-        False,
-        False,
-    ]
+    shapes = made(np.array([place, across, along, across + along, place + 1]))
+    assert in_one_place(shapes).tolist() == [True, False, False, False, True]
+
+
+def test_a_quarter_turn_goes_from_the_x_axis_to_the_y_axis(made):
+    points = made(np.array([[1.0, 0], [0, 2], [3, 4]]))
+    turned = Similarity(np.array(2j), np.array(10 - 1j)).apply(points)
+    assert_allclose(np.asarray(turned), [[10, 1], [6, -1], [2, 5]])
+
+
+def test_transforms_are_found_in_double_precision():
+    """Whatever the precision of the points: a float32 has seven digits, and 1 / 3 of it more."""
+    shape = np.array([[0.0, 0], [3, 0], [0, 3]], dtype=np.float32)
+    assert align(shape, shape / np.float32(3)).factor.dtype == np.complex128
+    third = Similarity(np.array(1 / 3 + 0j), np.array(0j)).apply(shape)
+    assert third.dtype == np.float64
+    assert_allclose(third[1, 0], 1, rtol=1e-15)
+
+
+def test_one_scale_of_zero_among_others_cannot_be_undone():
+    factors, offsets = np.array([1 + 0j, 0, 2j]), np.zeros(3, complex)
+    with pytest.raises(ValueError, match="whose scale is 0 cannot be undone"):
+        Similarity(factors, offsets).inverse()
+    assert_allclose(Similarity(factors[::2], offsets[::2]).inverse().factor, [1, -0.5j])
 
 
 def test_with_ten_shapes_a_landmarks_own_noise_counts_as_much_as_that_of_all():

@@ -1,5 +1,7 @@
 """Mirrors: faces are found to be symmetric as everybody knows they are, and other things are not."""
 
+from itertools import permutations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from pliant.data.dataset import mirrored_points
-from pliant.shape.symmetry import asymmetry, find_mirror, mirror_of_pairs
+from pliant.shape import generalised_procrustes, symmetry
+from pliant.shape.pdm import similarity_vectors
+from pliant.shape.symmetry import _best_match, asymmetry, find_mirror, mirror_of_pairs
 from pliant.synthetic import faces
 from pliant.training import train
 
@@ -150,3 +154,90 @@ def test_asymmetry_is_the_mismatch_over_the_variation(off, rng):
     # Both of the pair miss, and so does the turn that makes up for a part of it; two numbers vary at a landmark.
     expected = off * np.sqrt(2 / 6) / (0.3 * np.sqrt(2))
     assert asymmetry(shapes) == pytest.approx(expected, rel=0.35, abs=0.05)
+
+
+class TestMatching:
+    @pytest.mark.parametrize("seed", range(12))
+    def test_no_other_matching_and_no_other_axis_are_better(self, seed):
+        """All 5040 matchings of seven landmarks, each at the best of all angles; shapes do not vary at all."""
+        mean = np.random.default_rng(seed).normal(size=(7, 2))
+        mean -= mean.mean(axis=0)
+        z, everything = mean @ (1, 1j), np.array(list(permutations(range(7))))
+        costs = 2 * np.sum(np.abs(z) ** 2) - 2 * np.abs(np.sum(z * z[everything], axis=1))
+        permutation, mismatch = _best_match(mean, np.stack([mean, mean]))
+        assert np.sum(mismatch**2) == pytest.approx(np.min(costs))
+        found = np.flatnonzero(np.all(everything == permutation, axis=1))[0]
+        assert costs[found] == pytest.approx(np.min(costs))
+
+    @pytest.mark.parametrize("average", [0.5, 3.0])
+    def test_a_mode_makes_up_for_a_mean_that_is_turned_as_far_as_chance_goes(self, average):
+        """Four weights that vary by 1 leave a mean of 1.5 to chance; its mirror image is off by twice as much."""
+        half = np.array([(1.0, 0.0), (0.8, 0.9), (0.5, -0.9), (0.3, 0.5)])
+        even = np.concatenate([half, half * (-1, 1)])
+        even -= even.mean(axis=0)
+        turn = np.array([(0.3, 1.0), (-0.2, 0.4), (0.1, -0.5), (0.6, 0.2)])
+        odd = np.concatenate([turn, turn * (1, -1)]).ravel()
+        similarity = similarity_vectors(even)
+        odd -= similarity @ (similarity.T @ odd)
+        odd = 0.1 * (odd / np.linalg.norm(odd)).reshape(8, 2)
+        shapes = even + (average + np.array([-1.0, 1, -1, 1]))[:, None, None] * odd
+        permutation, mismatch = _best_match(shapes.mean(axis=0), shapes)
+        assert_array_equal(permutation, [4, 5, 6, 7, 0, 1, 2, 3])
+        left = max(2 * average - 2 * 3 * 2 / 4, 0)
+        assert_allclose(mismatch, left * np.linalg.norm(odd, axis=1), atol=1e-9)
+
+    def test_a_search_ends_when_the_matching_repeats(self, monkeypatch):
+        import scipy.optimize
+
+        match, rounds = scipy.optimize.linear_sum_assignment, []
+        monkeypatch.setattr(
+            scipy.optimize, "linear_sum_assignment", lambda costs: (rounds.append(1), match(costs))[1]
+        )
+        mean = np.random.default_rng(1).normal(size=(9, 2))
+        _best_match(mean - mean.mean(axis=0), np.stack([mean - mean.mean(axis=0)] * 2))
+        assert 2 * 36 <= len(rounds) <= 6 * 36
+
+
+class TestBounds:
+    """What is said of a match is up to its mismatch: half of the variation, and half of the way to a neighbour."""
+
+    @pytest.fixture
+    def find(self, monkeypatch):
+        mean = np.array([(-1.0, 0), (1, 0), (0, 2), (0, 4), (0, 4)])
+
+        def found(mismatch=(0, 0, 0, 0, 0), ratio=0.0, permutation=(1, 0, 2, 3, 4)):
+            match = mean, np.array(permutation), np.array(mismatch, dtype=float), ratio
+            monkeypatch.setattr(symmetry, "_in_a_mirror", lambda shapes: match)
+            return find_mirror(mean[None])
+
+        return found
+
+    def test_half_of_the_variation_is_symmetric(self, find):
+        assert find(ratio=0.5).tolist() == [1, 0, 2, 3, 4]
+        with pytest.raises(ValueError, match=r"off by 0\.7 times"):
+            find(ratio=0.7)
+
+    def test_half_of_the_way_to_a_neighbour_is_clear(self, find):
+        assert find(mismatch=(1, 1, 1, 0.01, 0.01)).tolist() == [1, 0, 2, 3, 4]
+        for landmark, off in ((1, 1.01), (2, 1.1), (3, 0.012), (4, 0.012)):
+            with pytest.raises(ValueError, match=f"partners for landmark {landmark} and others"):
+                find(mismatch=off * np.eye(5)[landmark])
+
+    def test_partners_have_each_other(self, find):
+        with pytest.raises(ValueError, match="partners for landmark 1 and others"):
+            find(permutation=(0, 2, 3, 1, 4))
+
+
+def test_asymmetry_is_measured_in_root_mean_square_distances_from_the_mean(rng):
+    mean = np.array([(1.0, 1), (-1, 1), (1, -1.2), (-1, -1), (0, 1.5), (0, -1.5)])
+    shapes = mean + 0.2 * rng.normal(size=(50, *mean.shape))
+    average, aligned = generalised_procrustes(shapes)
+    mismatch = _best_match(average, aligned)[1]
+    # A hundredth of the size counts as exact, and is added to what each landmark varies by.
+    varies = np.linalg.norm(np.linalg.norm(aligned - average, axis=-1), axis=0) / np.sqrt(50)
+    expected = np.linalg.norm(mismatch / np.hypot(varies, 0.01)) / np.sqrt(6)
+    assert asymmetry(shapes) == pytest.approx(expected, rel=1e-9)
+    still = np.tile(mean, (3, 1, 1))
+    average, aligned = generalised_procrustes(still)
+    mismatch = _best_match(average, aligned)[1]
+    assert asymmetry(still) == pytest.approx(100 * np.sqrt(np.mean(mismatch**2)))

@@ -46,7 +46,8 @@ def find_mirror(shapes: Floats) -> Int32:
         )
     distances = np.linalg.norm(mean[:, None] - mean, axis=-1) + np.diag(np.full(len(mean), np.inf))
     doubtful = mismatch > _NEIGHBOUR * np.maximum(distances.min(axis=1), 2 * _PRECISION)
-    if np.any(doubtful) or np.any(permutation[permutation] != np.arange(len(mean))):
+    doubtful |= permutation[permutation] != np.arange(len(mean))
+    if np.any(doubtful):
         first = int(np.argmax(doubtful))
         raise ValueError(
             f"the object looks symmetric, but not clearly enough to find partners for landmark {first} and "
