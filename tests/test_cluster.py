@@ -36,6 +36,22 @@ def crew():
         yield crew
 
 
+def test_a_killed_process_comes_back_however_long_it_takes():
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "50ms"}),
+        pliant.connect("local:1") as crew,
+    ):
+        client = crew._link.client
+        [gone] = client.run(os.getpid).values()
+        os.kill(gone, signal.SIGKILL)
+        # Dask would close it again, as soon as it is there.
+        time.sleep(2)
+        deadline = time.monotonic() + 60
+        while list(client.run(os.getpid, on_error="ignore").values()) in ([], [gone]):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
 @pytest.fixture
 def client(crew):
     """The client of the cluster, as a user may have one."""

@@ -18,12 +18,19 @@ from distributed.system import MEMORY_LIMIT
 from pliant.distributed.pinning import VARIABLES
 
 
-def local_cluster(processes: int) -> Any:
+@contextmanager
+def local_cluster(processes: int) -> Iterator[Any]:
     """A cluster of so many processes, which share the memory of the machine in equal parts."""
     start: Any = LocalCluster
-    # Dask would drop what was sent to all workers from those that have nothing to do for two seconds.
-    with dask.config.set({"distributed.scheduler.active-memory-manager.start": False}):
-        return start(
+    manner = {
+        # Dask would drop what was sent to all workers from those that have nothing to do for two seconds.
+        "distributed.scheduler.active-memory-manager.start": False,
+        # It would give a process up that was killed and is not there again after 15 s, as on a busy machine.
+        "distributed.deploy.lost-worker-timeout": "1h",
+    }
+    with (
+        dask.config.set(manner),
+        start(
             n_workers=processes,
             threads_per_worker=1,
             worker_class=_PinnedNanny,
@@ -31,7 +38,9 @@ def local_cluster(processes: int) -> Any:
             # Without an address it would still be on the port that all others have.
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
             silence_logs=logging.CRITICAL,
-        )
+        ) as cluster,
+    ):
+        yield cluster
 
 
 class _PinnedNanny(Nanny):
