@@ -33,7 +33,7 @@ from pliant.trust.calibration import (
     calibrate,
 )
 from pliant.trust.confidence import AGAINST, Confidence, Evidence, predictors
-from pliant.trust.evidence import gather
+from pliant.trust.evidence import _spread, gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs, unexplained_energy
 from pliant.trust.scatter import likeliest_scatter
 
@@ -75,7 +75,8 @@ class TestMismatch:
     def test_relative_costs_are_over_the_mean_square_of_what_is_covered(self, model, rng, monkeypatch):
         level = model.levels[-1]
         image, shape = rng.normal(size=(90, 90, 2)).astype(np.float32), level.shape.mean + 45
-        flat, lost = np.full((90, 90, 2), 3, dtype=np.float32), np.full_like(shape, np.nan)
+        flat, lost = np.full((90, 90, 2), 3, dtype=np.float32), shape.copy()
+        lost[0] = np.nan
         found = relative_costs(level, [flat, flat], np.array([shape, lost]), [18.0, 18.0])
         assert found[0] == pytest.approx(2)
         assert np.isnan(found[1])
@@ -174,6 +175,35 @@ class TestEvidence:
             return evidence.outside
 
         assert outside(kept) == pytest.approx(outside(2 * kept) / 1e-6)
+
+    def test_an_image_without_slopes_tells_nothing_of_places(self, model):
+        """Similarities are open then: their variance is large, and never below zero."""
+        level = model.levels[-1]
+        spread = _spread(level, np.zeros((1, level.shape.parameters, level.shape.parameters)))
+        assert np.linalg.eigvalsh(spread).min() > 1e3
+
+    def test_without_noise_a_millionth_of_the_largest_variance_takes_its_place(self, model, dataset):
+        level, subspace, problem = make_fitter(model, jobs=1).prepared[-1]
+        image, truth = dataset[0].image(), dataset[0].points()
+        (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
+        p = level.shape.project(view.to_view(truth))[None]
+
+        def found(noise):
+            return gather(problem.kernel, level, replace(subspace, noise=noise), [view.pixels], p)
+
+        (one,), spread = found(0.0)
+        (other,), same = found(1e-6 * float(subspace.variances.max()))
+        assert one.sharpness == pytest.approx(other.sharpness)
+        assert_allclose(spread, same)
+
+    def test_what_an_expert_sees_counts_in_sizes_also_below_a_pixel(self, dataset):
+        truth = dataset[0].points()
+        small = truth / (2 * float(shape_size(truth)))
+        seen = Sightings(small[None] + 0.05, np.tile(np.eye(2) * 1e4, (1, len(small), 1, 1)))
+        told = with_sightings(Evidence(1.0, 1.0, 1.0, 1.0), seen, small)
+        assert told.dissent == pytest.approx(0.05 * np.sqrt(2) / 0.5)
+        nowhere = Evidence(1.0, 1.0, 1.0, 1.0)
+        assert with_sightings(nowhere, seen, np.zeros_like(small)) is nowhere
 
     @pytest.mark.parametrize("algorithm", ["po-inv-gn", "po-asy-gn", "ssd-for-w"])
     def test_it_does_not_depend_on_the_algorithm(self, model, dataset, algorithm):
@@ -316,6 +346,14 @@ class TestFormulas:
         assert silent == pytest.approx(1 / (1 + np.exp(-1)))
         assert heard.probability(told, 0.04) == pytest.approx(silent / (1 + np.exp(1)))
 
+    def test_without_an_expert_its_predictors_are_as_usual(self):
+        """Whatever weight they have."""
+        wide = {"centre": np.full(7, 0.5), "scale": np.ones(7)}
+        told = np.tile([0.1, 0, 0, 0, 0, 3.0, 7.0], (3, 1))
+        heard = self.confidence(**wide, weights=told).probability(self.EVIDENCE, 0.04)
+        alone = self.confidence(**wide, weights=told * [1, 1, 1, 1, 1, 0, 0]).probability(self.EVIDENCE, 0.04)
+        assert heard == alone
+
     def test_covariance(self):
         """A quarter of a turn exchanges the axes of the scatter; the spread is in the image already."""
         spread = np.tile(np.diag([1.0, 5.0]), (1, 1, 1))
@@ -413,11 +451,18 @@ class TestCalibration:
         assert len(given[1]) == len(fewer)
 
     def test_what_is_fitted_to_judge_a_model(self, model, dataset, monkeypatch):
-        """Whole samples, and of a lopsided object every third in a mirror too, at its landmarks there."""
+        """Whole samples, and of a lopsided object every third in a mirror too, at its landmarks there.
+
+        What cannot be read is left out.
+        """
+
+        def damaged():
+            raise ValueError("damaged")
+
         truths = [sample.points().copy() for sample in dataset[:6]]
         truths[1][5] = np.nan
         images = [sample.image() for sample in dataset[:6]]
-        held = dataset_from_arrays(images, truths)
+        held = [*dataset_from_arrays(images, truths), SimpleNamespace(image=damaged)]
         tried = []
         nothing = SimpleNamespace(evidence=None)
         monkeypatch.setattr(

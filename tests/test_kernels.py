@@ -335,6 +335,17 @@ def test_positions_that_are_not_numbers_do_not_crash(model, with_splines, datase
     assert np.all(np.isfinite(system.image_image))
 
 
+def test_what_does_not_fit_the_level_is_refused_whatever_it_is(model, dataset):
+    level, subspace, pixels, images, shapes, _ = problem(model, dataset, 1, 1.0, count=1)
+    mesh, image, shape = cpu_kernel(level, subspace, pixels, Needs()).mesh, images[0], shapes[0]
+    assert_allclose(mesh.checked(image, shape), shape)
+    for wrong, own in ((image[:, :, :-1], shape), (image[:0], shape), (image, shape[:-1])):
+        with pytest.raises(
+            ValueError, match=r"an image of \(.*\) with a shape of \(.*\) does not match this level"
+        ):
+            mesh.checked(wrong, own)
+
+
 def test_the_reference_reads_every_pixel_to_the_edges_and_their_values_beyond():
     image = np.arange(12.0).reshape(3, 4, 1) ** 2
     y, x = (axis.ravel() for axis in np.mgrid[:3, :4])
