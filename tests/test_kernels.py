@@ -14,8 +14,10 @@ from pliant.appearance.view import (
     feature_view,
     scale_to_frame,
 )
+from pliant.kernels.basis_pass import LANES
 from pliant.kernels.cpu import basis_slopes, cpu_kernel
-from pliant.kernels.descents import project_slopes
+from pliant.kernels.dense import dense_mesh
+from pliant.kernels.descents import descent_kernel, project_slopes
 from pliant.kernels.panels import make_layout
 from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel, bilinear
@@ -333,6 +335,66 @@ def test_positions_that_are_not_numbers_do_not_crash(model, with_splines, datase
     shapes[1] += 1e7
     system = cpu_kernel(level, subspace, pixels, Needs()).system(images, shapes, c, Needs())
     assert np.all(np.isfinite(system.image_image))
+
+
+def test_no_slopes_of_the_basis_are_made_that_are_known_or_not_needed(model, dataset):
+    level, subspace, *_ = problem(model, dataset, 1, 1.0, count=1)
+    known = level.with_basis_slopes(basis_slopes(level))
+    whole = cpu_kernel(known, subspace, None, Needs())
+    assert whole.basis_basis is known.basis_slopes
+    assert whole.slope_rows is None
+    for needs in (Needs(model=False), Needs(appearance=False)):
+        less = cpu_kernel(known, subspace, None, needs)
+        assert less.basis_basis is None
+        assert less.slope_rows is None
+        some = cpu_kernel(level, *_some(level), dataclasses.replace(needs, moving_basis=True))
+        assert some.basis_basis is None
+        assert some.slope_rows is None
+
+
+def test_a_subspace_without_modes_has_no_slopes(model):
+    level = model.levels[1].truncated(2, 0)
+    assert basis_slopes(level).shape == (0, level.shape.parameters, 0)
+
+
+def test_some_pixels_keep_their_place_on_the_frame(model):
+    """The first pixel too."""
+    level = model.levels[1]
+    chosen = np.array([0, 3, 40, 41, 90], dtype=np.int32)
+    subspace = restrict(level.appearance, level.channels, chosen)
+    own = cpu_kernel(level, subspace, chosen, Needs()).mesh.on_frame().own
+    assert sorted(own[own >= 0]) == chosen.tolist()
+
+
+def test_as_many_panels_share_a_part_as_there_is_room_for(with_splines, monkeypatch):
+    level = with_splines.levels[1]
+    mesh = dense_mesh(level, None)
+    panel, modes = int(np.diff(mesh.layout.starts).max()), 3
+    for room in (0, 2 * panel, 5 * panel):
+        monkeypatch.setattr("pliant.kernels.dense._ROOM", room * modes * 2 * LANES)
+        parts = list(mesh._parts((1, 17), 2, modes))
+        ends = [first for (first, _), _ in parts] + [parts[-1][0][1]]
+        assert (ends[0], ends[-1]) == (1, 17)
+        for (first, last), kept in parts:
+            assert last == ends[ends.index(first) + 1] > first
+            vectors = int(mesh.layout.starts[last] - mesh.layout.starts[first])
+            assert kept.shape == (2, modes, vectors, 2, LANES)
+            assert vectors <= room or last == first + 1
+            assert last == 17 or mesh.layout.starts[last + 1] - mesh.layout.starts[first] > room
+
+
+def test_every_stage_of_a_descent_has_slopes_of_its_own(model, dataset, rng):
+    level, subspace, pixels, *_ = problem(model, dataset, 1, 1.0, count=1)
+    kernel = cpu_kernel(level, subspace, pixels, Needs(appearance=False))
+    descents = rng.normal(size=(2, 3, len(subspace.mean))).astype(np.float32)
+    made = descent_kernel(kernel, descents, pixels, 1.0, np.ones(len(subspace.variances)))
+    assert len(made.stages) == 2
+    assert not np.allclose(made.stages[0].rows, made.stages[1].rows)
+
+
+def _some(level):
+    pixels = level.motion.frame.sample(0.5)
+    return restrict(level.appearance, level.channels, pixels), pixels
 
 
 def test_what_does_not_fit_the_level_is_refused_whatever_it_is(model, dataset):
