@@ -362,8 +362,12 @@ def test_some_pixels_keep_their_place_on_the_frame(model):
     level = model.levels[1]
     chosen = np.array([0, 3, 40, 41, 90], dtype=np.int32)
     subspace = restrict(level.appearance, level.channels, chosen)
-    own = cpu_kernel(level, subspace, chosen, Needs()).mesh.on_frame().own
+    mesh = cpu_kernel(level, subspace, chosen, Needs()).mesh
+    own = mesh.on_frame().own
     assert sorted(own[own >= 0]) == chosen.tolist()
+    # Each has four neighbours at most, and no other pixel is looked at.
+    assert set(chosen) <= set(mesh.support)
+    assert len(mesh.support) <= 5 * len(chosen)
 
 
 def test_as_many_panels_share_a_part_as_there_is_room_for(with_splines, monkeypatch):
