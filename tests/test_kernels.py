@@ -18,7 +18,7 @@ from pliant.kernels.basis_pass import LANES
 from pliant.kernels.cpu import basis_slopes, cpu_kernel
 from pliant.kernels.dense import dense_mesh
 from pliant.kernels.descents import descent_kernel, project_slopes
-from pliant.kernels.panels import make_layout
+from pliant.kernels.panels import empty, make_layout
 from pliant.kernels.projected import projected_kernel
 from pliant.kernels.reference import ReferenceKernel, bilinear
 from pliant.kernels.system import Needs, System
@@ -97,6 +97,20 @@ def test_kernels_agree(model, dataset, level_number, sampling, jobs, solves):
 
 def present(system: System) -> set[str]:
     return {field.name for field in dataclasses.fields(System) if getattr(system, field.name) is not None}
+
+
+def test_all_but_rare_things_is_asked_for_by_default():
+    assert Needs() == Needs(True, True, True, None, False, True, 0)
+    rare = Needs(curvature=(1.0, np.ones(2)), moving_basis=True, cost=False, stage=3)
+    assert rare.cost_alone() == Needs(False, False, True, None, False, True, 3)
+    with pytest.raises(ValueError, match="the kernel was not asked for basis_image: add it to Needs"):
+        System().needed("basis_image")
+
+
+@pytest.mark.parametrize("count", [1, 7, 100, 4099, 300_001])
+def test_arrays_begin_at_a_line_of_the_cache(count):
+    rooms = [empty(count, 2) for _ in range(9)]
+    assert all(room.shape == (count, 2) and room.ctypes.data % 64 == 0 for room in rooms)
 
 
 def test_what_was_not_asked_for_is_absent(model, dataset):

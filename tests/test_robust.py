@@ -146,6 +146,13 @@ class TestWeights:
     def test_where_nothing_agrees_nothing_is_judged(self):
         assert_array_equal(robust.roots_of_weights(np.array([-0.2, -0.1, 0.3]), np.full(3, 9)), 1)
 
+    @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+    def test_twice_what_is_common_to_both_over_what_is_in_either(self, unit):
+        """A billionth of what the strongest panel has is nothing, whatever the unit."""
+        faint = [[0, 0.9e-9, 1e-9], [0, 1.1e-9, 1e-9]]
+        products = unit * np.array([[3, 1, 9], [1, 1, 1], *(10 / 2 * np.array(faint))])
+        assert_allclose(robust.agreement_of(products), [0.6, 1, 1, 0], atol=1e-12)
+
     def test_nothing_where_nothing_is_expected_agrees(self):
         products = np.array([[0.0, 0, 0], [4, 4, 4], [0, 4, 4], [-4, 4, 4]])
         assert_allclose(robust.agreement_of(products), [1, 1, 0, -1])
