@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import struct
 import time
 import zlib
@@ -13,9 +14,11 @@ from pyarrow import parquet
 
 import pliant
 from pliant.bulk import parts
-from pliant.data import manifest
+from pliant.data import addresses, manifest
 from pliant.data.formats import read_annotations_with, read_boxes
 from pliant.data.formats.parquet import names_in
+from pliant.data.scales import given_scale
+from pliant.data.sources import find_images, local_matches
 from pliant.distributed import connecting
 from pliant.experiments import plans
 from pliant.experiments.settings import Settings, read_file, settings_of
@@ -90,6 +93,87 @@ class TestToml:
         path.write_text(f"before,slide,after\n1,2,{10**30}\n")
         with pytest.raises(ValueError, match="more than 18 digits"):
             read_sliders(path, 8)
+
+    def test_settings_in_a_pipe_are_not_waited_for(self, tmp_path):
+        os.mkfifo(pipe := tmp_path / "a.toml")
+        with pytest.raises(ValueError, match="this is a pipe") as refused:
+            pliant.Fitting.load(pipe)
+        assert str(refused.value).startswith(f"{pipe}: ")
+
+
+class TestSmallTables:
+    """Beside the landmarks: what the csv module refuses, and files that are none."""
+
+    @pytest.fixture(autouse=True)
+    def narrow(self):
+        """Fields of 2 GB are refused, and none is made for a test."""
+        before = csv.field_size_limit(100)
+        yield
+        csv.field_size_limit(before)
+
+    def test_sliders(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text(f"before,slide,after\n1,2,{'a' * 101}\n")
+        with pytest.raises(ValueError, match="this is not a table") as refused:
+            read_sliders(path, 8)
+        assert str(refused.value).startswith(f"{path}: ")
+
+    def test_scales(self, tmp_path):
+        path = tmp_path / "a.csv"
+        path.write_text(f"image,scale\na.jpg,{'a' * 101}\n")
+        with pytest.raises(ValueError, match="neither a number nor a readable CSV"):
+            given_scale(path)
+
+    def test_a_long_name_beside_a_scale(self, tmp_path):
+        csv.field_size_limit(10_000)
+        path = tmp_path / "a.csv"
+        path.write_text(f"image,scale\n{'b' * 5000}.jpg,none\n")
+        with pytest.raises(ValueError, match="must be a number above 0") as refused:
+            given_scale(path)
+        assert len(str(refused.value)) < 2000
+
+    @pytest.mark.parametrize("name", ["a.csv", "a.tps"])
+    def test_scales_in_a_pipe_are_not_waited_for(self, tmp_path, name):
+        os.mkfifo(pipe := tmp_path / name)
+        with pytest.raises(OSError, match="this is a pipe"):
+            given_scale(pipe)
+
+
+class TestPatterns:
+    @pytest.fixture
+    def folder(self, tmp_path, monkeypatch):
+        """Links to itself lead into it without end: forty levels of two have a million million folders."""
+        for name in ("a.png", "inner/b.png", "inner/.hidden/c.png", ".d.png"):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).touch()
+        (tmp_path / "one").symlink_to(tmp_path)
+        (tmp_path / "other").symlink_to(tmp_path)
+        monkeypatch.chdir(tmp_path)
+        return tmp_path
+
+    @pytest.mark.parametrize("pattern", ["**/*.png", "./**/*.png", "**/**/*.png", "{folder}/**/*.png"])
+    def test_linked_folders_are_not_entered(self, folder, pattern):
+        found = find_images([pattern.format(folder=folder)])
+        assert [os.path.relpath(name, folder) for name in found] == ["a.png", "inner/b.png"]
+
+    @pytest.mark.parametrize(
+        ("pattern", "names"),
+        [
+            ("inner/**", ["inner/b.png"]),
+            ("**", ["a.png", "inner", "inner/b.png", "one", "other"]),
+            ("one/*.png", ["one/a.png"]),
+            ("**/inner/*", ["inner/b.png"]),
+            ("nothing/**", []),
+        ],
+    )
+    def test_other_places_of_the_stars(self, folder, pattern, names):
+        assert [str(path) for path in local_matches(pattern)] == names
+
+    def test_too_many_files(self, folder, monkeypatch):
+        monkeypatch.setattr(addresses, "_MOST_MATCHES", 1)
+        for pattern in ("**/*.png", f"file://{folder}/**/*.png"):
+            with pytest.raises(ValueError, match="matches more than 1 files: narrow it"):
+                find_images([pattern])
 
 
 class TestNames:

@@ -120,6 +120,15 @@ def test_what_is_accepted_stays_accepted_until_it_changes(opened: Any) -> None:
     assert checked(client, desk)[0]["state"] == "open"
 
 
+@pytest.mark.parametrize("content", ["[" * 60_000, "{", "[]", '{"a": 5}'])
+def test_a_list_of_accepted_findings_that_is_not_ours_counts_as_empty(opened: Any, content: str) -> None:
+    client, desk = opened()
+    file = desk.collection.side_folder / "accepted.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(content)
+    assert checked(client, desk)
+
+
 def test_points_that_were_changed_meanwhile_are_not_mended(opened: Any) -> None:
     client, desk = opened()
     checked(client, desk)

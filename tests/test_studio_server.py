@@ -166,6 +166,14 @@ class TestEndpoints:
         assert client.get("/x/2").json() == {"error": "not now."}
         assert client.get("/x/two").status_code == 400
 
+    def test_half_a_character_in_a_sentence_can_be_sent(self) -> None:
+        def fails(studio: str, number: int, body: Patch) -> None:
+            raise ValueError(f"there is no {body.id}.")
+
+        answer = self.make(fails).post("/x/1", content=b'{"id": "\\ud800"}')
+        assert answer.status_code == 400
+        assert answer.json() == {"error": "there is no \\ud800."}
+
     def test_broken_requests(self) -> None:
         def change(studio: str, number: int, body: Patch) -> None: ...
 

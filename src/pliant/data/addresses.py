@@ -12,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
@@ -30,6 +31,9 @@ _STORES = ("s3", "s3a", "gs", "gcs", "az", "abfs", "abfss")
 
 _MOST = 2**30
 """Bytes that are read at an address at once."""
+
+_MOST_MATCHES = 10_000_000
+"""Files of a pattern, each of which takes some hundred bytes of memory before the first is read."""
 
 _ATTEMPTS = 5
 """How often a folder is removed that others still write to."""
@@ -165,7 +169,19 @@ def matching(pattern: str) -> list[Source]:
     system, path = _system(pattern)
     with _sentences(pattern):
         entries = system.glob(path, detail=True).values()
-        return sorted(_address(pattern, system, name) for name in _files(entries))
+        found = [_address(pattern, system, name) for name in _files(entries)]
+    return few_enough(found, pattern)
+
+
+def few_enough(found: Iterable[Source], pattern: str) -> list[Source]:
+    """What a pattern matches, each once and in order; a ValueError if that is more than a run can hold."""
+    unique = set(islice(found, _MOST_MATCHES + 1))
+    if len(unique) > _MOST_MATCHES:
+        raise ValueError(
+            f"{pattern}: this pattern matches more than {_MOST_MATCHES:,} files: narrow it, or list the files in a "
+            "manifest."
+        )
+    return sorted(unique)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from pathlib import Path, PureWindowsPath
 
 from pliant.data.formats import tps
 from pliant.data.formats.tps import pixel_length
+from pliant.files import require_plain
 
 _COLUMNS = {"image", "scale"}
 
@@ -25,6 +26,7 @@ def given_scale(scale: float | Path | str) -> float | Mapping[str, float]:
     if _is_number(str(scale)):
         raise ValueError(f"scale={scale}: the length of a pixel must be above 0.")
     path = Path(str(scale))
+    require_plain(path)
     return _of_tps(path) if path.suffix.lower() in tps.EXTENSIONS else _of_table(path)
 
 

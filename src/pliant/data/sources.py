@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from glob import glob
+import os
+from collections.abc import Iterator, Sequence
+from glob import escape, iglob
 from pathlib import Path
 
 from pliant.data import images, manifest
@@ -11,6 +12,7 @@ from pliant.data.addresses import (
     Source,
     as_source,
     ending,
+    few_enough,
     files_in,
     is_file,
     is_folder,
@@ -75,4 +77,19 @@ def _listed(table: Source, part: str | None) -> list[Source]:
 
 def local_matches(pattern: str) -> list[Source]:
     """Files and folders of a pattern that are not hidden, in the order of their names."""
-    return sorted(Path(name) for name in glob(pattern, recursive=True) if not Path(name).name.startswith("."))
+    found = (Path(name) for name in _matches(pattern))
+    return few_enough((path for path in found if not path.name.startswith(".")), pattern)
+
+
+def _matches(pattern: str) -> Iterator[str]:
+    """What `glob` finds, but `**` enters no linked folder: two links of a folder to itself would never end."""
+    parts = Path(pattern).parts
+    if "**" not in parts:
+        yield from iglob(pattern)
+        return
+    at = parts.index("**")
+    rest = parts[at + 1 :] or ("*",)
+    for top in iglob(os.path.join(*parts[:at])) if at else (os.curdir,):
+        for folder, folders, _ in os.walk(top):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            yield from _matches(os.path.join(escape(folder), *rest))

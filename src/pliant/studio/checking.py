@@ -18,7 +18,7 @@ import numpy as np
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size, read_image
 from pliant.data.suspects import FEWEST, Suspect, from_another_edge, suspicious_points
-from pliant.files import replaced
+from pliant.files import open_plain, replaced
 from pliant.limits import parsed_json
 from pliant.studio.annotating import as_points
 from pliant.studio.desk import Studio
@@ -321,7 +321,8 @@ def _mended(marks: Marks, landmark: int, place: Float64) -> Mark:
 def _read(file: Path) -> dict[str, list[str]]:
     """What was accepted before; nothing, if the file is not there or not ours."""
     try:
-        said = parsed_json(file.read_text(encoding="utf-8"))
+        with open_plain(file) as content:
+            said = parsed_json(content.read())
     except (OSError, ValueError):
         return {}
     if not isinstance(said, dict):
