@@ -78,8 +78,6 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
         plots.plot_reconstructions(model, dataset_from_arrays(images[:5], truths[:5])), "reconstructions.jpg"
     )
     save(plots.plot_fit(result, image), "fit.jpg")
-    save(plots.plot_iterations(result, image), "iterations.jpg")
-    plots.write_animation(PICTURES / "iterations.gif", result, image, longest=240)
     save(plots.plot_convergence(fits, truths), "convergence.png")
 
     distances = {
@@ -99,6 +97,21 @@ def draw_fits(model: pliant.Model, count: int = 40) -> None:
     save(plots.plot_best_median_worst(images, points, truths, count=4), "best-median-worst.jpg")
 
     save(plots.plot_uncertainty(image, result.points, result.covariance), "uncertainty.jpg", 70)
+
+
+def draw_iterations() -> None:
+    """A fit from afar by a model without an expert: with one, there would be little to see of the way."""
+    model = pliant.train(faces(120), preset="quick", confidence=False, detector="none")
+    sample = faces(4, seed=4)[3]
+    image = sample.image()
+    start = perturbed(model, sample.points(), 0.2, np.random.default_rng(3))
+    result = pliant.fit(model, image, start, hypotheses=1)
+    large = plots.Style(cell=2.0, marker=3.0, lines=plots.Style().fit)
+    strip = plots.plot_iterations(result, image, 5, large, contours=FACE_CONTOURS)
+    save(strip, "iterations.jpg", 100)
+    plots.write_animation(
+        PICTURES / "iterations.gif", result, image, longest=280, style=large, contours=FACE_CONTOURS
+    )
 
 
 def draw_exemplars(model: pliant.Model) -> None:
@@ -151,6 +164,7 @@ def main() -> None:
     model = pliant.train(dataset)
     draw_model(model)
     draw_fits(model)
+    draw_iterations()
     draw_exemplars(model)
     draw_confidence(model)
 

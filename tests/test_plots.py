@@ -196,6 +196,19 @@ class TestIterations:
             assert moving.n_frames == 1 + result.iterations
             assert moving.size[0] <= 120
 
+    def test_contours_join_the_landmarks_of_every_frame(self, things, tmp_path):
+        result, image = things.fits[0], things.images[0]
+        strip = plots.plot_iterations(result, image, 3, contours=[range(17), range(17, 22)])
+        assert [len(axis.lines) for axis in strip.axes] == [4, 4, 4]  # each contour has a dark edge below it
+        np.testing.assert_allclose(strip.axes[-1].lines[1].get_xydata(), result.points[:17])
+        frames = {}
+        for name, contours in {"dots": [], "lines": [range(17)]}.items():
+            plots.write_animation(tmp_path / f"{name}.gif", result, image, contours=contours)
+            with Image.open(tmp_path / f"{name}.gif") as moving:
+                moving.seek(moving.n_frames - 1)
+                frames[name] = np.asarray(moving.convert("RGB"))
+        assert (frames["dots"] != frames["lines"]).any(axis=2).mean() > 0.005
+
     def test_an_animation_needs_a_name_that_says_what_it_is(self, things, tmp_path):
         with pytest.raises(ValueError, match=r"\.gif or a \.webp"):
             plots.write_animation(tmp_path / "fit.avi", things.fits[0], things.images[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -28,6 +29,7 @@ def write_animation(
     longest: int = 360,
     seconds: float = 0.12,
     style: Style = STYLE,
+    contours: Sequence[Sequence[int]] = (),
 ) -> None:
     """Write the way from the start to the fit as a moving GIF or WebP; the name of the file decides.
 
@@ -47,6 +49,8 @@ def write_animation(
         How long each iteration is shown. The first and the last stay a second longer.
     style : Style
         Colours and sizes.
+    contours : sequence of sequence of int
+        Runs of landmark numbers to join with lines.
 
     Examples
     --------
@@ -70,7 +74,14 @@ def write_animation(
     left, top, right, bottom = object_box(image, steps[0][1], steps[-1][1])
     part = image[top:bottom, left:right]
     painted = [
-        paint_overlay(part, points - (left, top), style, kind="fit" if number else "start", longest=longest)
+        paint_overlay(
+            part,
+            points - (left, top),
+            style,
+            kind="fit" if number else "start",
+            contours=contours,
+            longest=longest,
+        )
         for number, (_, points) in enumerate(steps)
     ]
     frames = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from unicodedata import category
@@ -126,6 +127,14 @@ def dots(
         label=label,
         zorder=3,
     )
+
+
+def outlines(axis: Axes, points: Floats, contours: Sequence[Sequence[int]], style: Style) -> None:
+    """Lines through the landmarks `(v, 2)` of each contour, with dark edges that show on any ground."""
+    for contour in contours:
+        x, y = points[list(contour)].T
+        axis.plot(x, y, color="black", linewidth=2.0, solid_capstyle="round")
+        axis.plot(x, y, color=style.lines, linewidth=1.2, solid_capstyle="round")
 
 
 def mesh(axis: Axes, points: Floats, triangles: Int32, style: Style) -> None:

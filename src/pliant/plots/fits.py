@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from pliant.arrays import Float64, Floats, Image
-from pliant.plots.axes import dots, dress, object_box, sheet, show
+from pliant.plots.axes import dots, dress, object_box, outlines, sheet, show
 from pliant.plots.captions import caption_of, is_trusted
 from pliant.plots.errors import known_error
 from pliant.plots.style import STYLE, Style
@@ -125,7 +125,14 @@ def plot_fits(fits: Sequence[FitResult], images: Sequence[Image], style: Style =
     return figure
 
 
-def plot_iterations(result: FitResult, image: Image, frames: int = 6, style: Style = STYLE) -> Figure:
+def plot_iterations(
+    result: FitResult,
+    image: Image,
+    frames: int = 6,
+    style: Style = STYLE,
+    *,
+    contours: Sequence[Sequence[int]] = (),
+) -> Figure:
     """Draw the way from the start to the fit as a strip of images, with more images where it moves most.
 
     Parameters
@@ -138,6 +145,8 @@ def plot_iterations(result: FitResult, image: Image, frames: int = 6, style: Sty
         The largest number of images in the strip.
     style : Style
         Colours and sizes.
+    contours : sequence of sequence of int
+        Runs of landmark numbers to join with lines.
 
     Returns
     -------
@@ -163,6 +172,7 @@ def plot_iterations(result: FitResult, image: Image, frames: int = 6, style: Sty
     for number, axis in zip(chosen, axes[0], strict=True):
         name, points = steps[number]
         show(axis, image, style, name.replace(", ", "\n"), box)
+        outlines(axis, points, contours, style)
         dots(axis, points, style, "fit" if number else "start")
     return figure
 

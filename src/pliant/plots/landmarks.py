@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Image, Int32
 from pliant.data.addresses import plain_name
-from pliant.plots.axes import Picture, dots, mesh, object_box, sheet, show
+from pliant.plots.axes import Picture, dots, mesh, object_box, outlines, sheet, show
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
@@ -158,10 +158,7 @@ def plot_overlay(
     show(axis, image, style)
     if triangles is not None:
         mesh(axis, points, triangles, style)
-    for contour in contours:
-        x, y = points[list(contour)].T
-        axis.plot(x, y, color="black", linewidth=2.0, solid_capstyle="round")
-        axis.plot(x, y, color=style.lines, linewidth=1.2, solid_capstyle="round")
+    outlines(axis, points, contours, style)
     dots(axis, points, style, inches=size[0])
     return figure
 
