@@ -32,7 +32,7 @@ from pliant.trust.calibration import (
     _logistic,
     calibrate,
 )
-from pliant.trust.confidence import AGAINST, Confidence, Evidence, predictors
+from pliant.trust.confidence import AGAINST, Confidence, Evidence, predictors, standardised
 from pliant.trust.evidence import _spread, gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs, unexplained_energy
 from pliant.trust.scatter import likeliest_scatter
@@ -71,6 +71,11 @@ class TestMismatch:
         likeliest = mean + A.T @ np.linalg.solve(precision, A @ (seen - mean) / subspace.noise)
         expected = np.sum((seen - likeliest) ** 2) / np.sum(likeliest**2)
         assert_allclose(found, expected, rtol=1e-4)
+
+    def test_what_is_unexplained_is_the_rest_and_never_less_than_nothing(self):
+        """r'r - |A'r|²: 5 - 4.5, and 1 - 4 by rounding alone."""
+        found = unexplained_energy(np.array([5.0, 1.0]), np.array([[1.5, 1.5], [2.0, 0.0]]))
+        assert_allclose(found, [0.5, 0.0])
 
     def test_relative_costs_are_over_the_mean_square_of_what_is_covered(self, model, rng, monkeypatch):
         level = model.levels[-1]
@@ -200,9 +205,9 @@ class TestEvidence:
         truth = dataset[0].points()
         small = truth / (2 * float(shape_size(truth)))
         seen = Sightings(small[None] + 0.05, np.tile(np.eye(2) * 1e4, (1, len(small), 1, 1)))
-        told = with_sightings(Evidence(1.0, 1.0, 1.0, 1.0), seen, small)
+        told = with_sightings(Evidence(1.0, 1.0, 1.0, 1.0, 1.0), seen, small)
         assert told.dissent == pytest.approx(0.05 * np.sqrt(2) / 0.5)
-        nowhere = Evidence(1.0, 1.0, 1.0, 1.0)
+        nowhere = Evidence(1.0, 1.0, 1.0, 1.0, 1.0)
         assert with_sightings(nowhere, seen, np.zeros_like(small)) is nowhere
 
     @pytest.mark.parametrize("algorithm", ["po-inv-gn", "po-asy-gn", "ssd-for-w"])
@@ -258,7 +263,7 @@ class TestProbability:
 
     def test_what_was_lost_has_none(self, fits):
         assert replace(fits[0][0], status=Status.DIVERGED).confidence() == 0
-        assert replace(fits[0][0], evidence=Evidence(np.nan, 1, 1, 1)).confidence() == 0
+        assert replace(fits[0][0], evidence=Evidence(np.nan, 1, 1, 1, 1)).confidence() == 0
 
     def test_wrong_bounds_get_a_sentence(self, fits):
         with pytest.raises(ValueError, match="above 0"):
@@ -311,7 +316,7 @@ class TestFormulas:
 
     def test_evidence_without_a_mismatch_is_that_of_nothing_seen(self):
         """Models of older versions did not know it; its logarithm is 0, which tells nothing."""
-        assert predictors(Evidence(1, 1, 1, 1))[4] == 0
+        assert predictors(Evidence(1, 1, 1, 1, 1))[4] == 0
 
     def test_odds_at_the_bounds_and_between_them(self):
         """They are -1, 1 and 3 - 1 = 2; 0.02 and 0.08 are half way, and beyond the ends nothing changes."""
@@ -325,6 +330,10 @@ class TestFormulas:
     def test_predictors_are_standardised(self):
         moved = self.confidence(centre=np.full(5, 0.5), scale=np.full(5, 0.25))
         assert moved.probability(self.EVIDENCE, 0.01) == pytest.approx(1 / (1 + np.exp(2)))
+
+    def test_an_expert_is_no_surer_than_three_deviations_below_the_usual(self):
+        seen = np.array([-100.0, -3.5, -2.5, 0, 1, -3.5, -2.5])
+        assert_allclose(standardised(seen, np.zeros(7), np.ones(7)), [-100, -3.5, -2.5, 0, 1, -3, -2.5])
 
     def test_an_object_and_a_small_error_must_both_be_there(self):
         """The odds of an object are -1 - 2 + 4 + 3 - 5 + 2 = 1."""
@@ -520,7 +529,7 @@ class TestCalibration:
         size = float(shape_size(points))
         truth = points - size * (shares @ turn.T) * flip
         covariance = size**2 * (turn @ spread @ turn.T) * np.outer(flip, flip)
-        evidence = Evidence(1, 1, 1, 1)
+        evidence = Evidence(1, 1, 1, 1, 1)
         fit = SimpleNamespace(
             points=points, covariance=covariance, evidence=evidence, mirrored=mirrored, sightings=None
         )
@@ -535,7 +544,7 @@ class TestCalibration:
         def fit(evidence, lost):
             return SimpleNamespace(evidence=evidence, status=SimpleNamespace(lost=lost))
 
-        some = Evidence(1, 1, 1, 1)
+        some = Evidence(1, 1, 1, 1, 1)
         assert [calibration._usable(fit(some, lost), True) for lost in (False, True)] == [True, True]
         assert [calibration._usable(fit(some, lost), False) for lost in (False, True)] == [True, False]
         assert not calibration._usable(fit(None, False), True)
@@ -543,7 +552,7 @@ class TestCalibration:
     def test_fits_are_compared_with_their_own_truth(self, model, dataset, monkeypatch):
         """Four near each object, then those that begin elsewhere, and the mirror image at its landmarks there."""
         held = dataset[:2]
-        good = SimpleNamespace(evidence=Evidence(1, 1, 1, 1), status=SimpleNamespace(lost=False))
+        good = SimpleNamespace(evidence=Evidence(1, 1, 1, 1, 1), status=SimpleNamespace(lost=False))
         monkeypatch.setattr(calibration, "fit_all", lambda fitter, work: (good for _ in work))
         monkeypatch.setattr(calibration, "_judged", lambda model, fit, truth, near: (truth, near))
         advanced = []
@@ -564,6 +573,20 @@ class TestCalibration:
         calibrate(model, dataset[:20], images=images)
         assert [len(trial.held) for trial in seen] == held
         assert [len(trial.known) for trial in seen] == [20 - count for count in held]
+
+    @pytest.mark.parametrize("enough", [True, False])
+    def test_ten_fits_near_their_objects_are_enough(self, model, dataset, monkeypatch, rng, enough):
+        """Others do not count."""
+        near = judged(rng, 10 if enough else 9, 0.6, np.tile(1e-4 * np.eye(2), (3, 1, 1)))
+        far = [replace(one, near=False) for one in near]
+        monkeypatch.setattr(calibration, "_judge", lambda *rest: near + far)
+        monkeypatch.setattr(calibration, "_learned", lambda every: len(every))
+        trials = [calibration.Trial(model, dataset)]
+        if enough:
+            assert calibration.judged_by(model, dataset, trials, seed=0, jobs=1).confidence == 20
+        else:
+            with pytest.raises(ValueError, match="almost no held-out image could be fitted"):
+                calibration.judged_by(model, dataset, trials, seed=0, jobs=1)
 
     @pytest.mark.parametrize("here", [True, False])
     def test_progress_of_other_machines_is_told_when_they_are_done(self, model, dataset, monkeypatch, here):
@@ -639,7 +662,7 @@ def judged(rng, count, factor, scatter, outside=1.0):
         covariance = factor * outside * spread + scatter
         deviations = np.array([rng.multivariate_normal(np.zeros(2), one) for one in covariance])
         error = float(np.linalg.norm(deviations, axis=1).mean())
-        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0), deviations, spread, near=True))
+        made.append(_Judged(error, Evidence(outside, 1.0, 1.0, 1.0, 1.0), deviations, spread, near=True))
     return made
 
 

@@ -217,7 +217,7 @@ class TestWrongFits:
             weights=confidence.weights[:, :4],
             object_weights=None,
         )
-        assert 0 < old.probability(Evidence(1.0, 1.0, 1.0, 1.0)) < 1
+        assert 0 < old.probability(Evidence(1.0, 1.0, 1.0, 1.0, 1.0)) < 1
 
     def test_faces_are_symmetric_and_a_hook_is_not(self, dataset, rng):
         shapes = np.array([sample.points() for sample in dataset])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
 
 from pliant.data.annotation import Annotation, Convention
 from pliant.data.formats import (
@@ -324,6 +325,15 @@ class TestTxt:
     def test_recognised(self, tmp_path, text):
         (tmp_path / "a.TXT").write_text(text)
         assert format_of(tmp_path / "a.TXT")[0].NAME == "txt"
+
+    @pytest.mark.parametrize("variant", ["txt", "txt:1-based", "txt:bottom-left"])
+    def test_what_the_first_and_the_last_pixel_are_called(self, tmp_path, variant):
+        """In the file and not only in the table above."""
+        Image.new("L", (8, 4)).save(tmp_path / "a.png")
+        rows = "".join(f"{x} {y}\n" for x, y in [*FIRST_AND_LAST[variant], *FIRST_AND_LAST[variant]])
+        (tmp_path / "a.txt").write_text(rows)
+        (only,) = read_annotations(tmp_path / "a.txt", variant)
+        assert_allclose(only.points, [(0, 0), (7, 3)] * 2)
 
     @pytest.mark.parametrize("text", ["1 2\n3 4\n", "1 2\n3\n4 5\n", "1 2 3\n" * 3, "1 2\n3 4\n5 x\n"])
     def test_not_recognised(self, tmp_path, text):

@@ -103,6 +103,19 @@ class TestLjson:
         (tmp_path / "a.ljson").write_text(json.dumps(document))
         assert read_annotations(tmp_path / "a.ljson")[0].names == names
 
+    @pytest.mark.parametrize(
+        ("text", "known"),
+        [
+            ('{"version": 2, "landmarks": {}}', True),
+            (' {"labels" : [{"mask" : [0]}]', True),
+            ('{"version": 2, "images": []}', False),
+            ('{"images": [], "landmarks": []}', False),
+            ('[{"landmarks": []}]', False),
+        ],
+    )
+    def test_recognised_by_its_keys(self, text, known):
+        assert formats()["ljson"].recognises(Path("a.dat"), text.encode()) == known
+
     def test_groups_of_one_landmark_are_names_in_version_1(self, tmp_path):
         groups = [{"label": label, "landmarks": [{"point": [1, 2]}]} for label in ("eye", "ear")]
         (tmp_path / "a.ljson").write_text(json.dumps({"version": 1, "groups": groups}))
@@ -412,6 +425,7 @@ class TestCvat:
         assert first[1].get("group_id") == first[2].get("group_id") != first[3].get("group_id")
         assert [element.get("label") for element in second] == ["object2", "object2", "object3"]
         assert [part.get("outside") for part in second[1]] == ["0", "1"]
+        assert [float(number) for number in second[1][1].get("points").split(",")] == [0, 0]
         back = read_annotations(tmp_path / "a.xml")
         assert [one.names for one in back] == [one.names for one in faces]
         for ours, theirs in zip(faces, back, strict=True):

@@ -7,6 +7,7 @@ import io
 import struct
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,8 @@ from PIL import Image
 from pliant.data.annotation import Annotation
 from pliant.data.archives import read_array
 from pliant.data.formats import format_of, formats, read_annotations, write_annotations
+from pliant.data.formats.parquet import names_in, names_metadata
+from pliant.files import IrregularFile
 
 NAN = np.nan
 
@@ -59,6 +62,13 @@ class TestNumpy:
         assert second.box is None
         write_annotations(tmp_path / "b.npz", [boxed, boxed])
         assert_allclose([one.box for one in read_annotations(tmp_path / "b.npz")], [boxed.box] * 2)
+
+    def test_half_a_box_is_none(self, tmp_path):
+        boxes = np.array([[1, 2.5, 3, 4], [1, 2.5, 3, NAN]])
+        np.savez(tmp_path / "a.npz", points=np.ones((2, 3, 2)), images=np.array(["a", "b"]), boxes=boxes)
+        whole, half = read_annotations(tmp_path / "a.npz")
+        assert_allclose(whole.box, boxes[0])
+        assert half.box is None
 
     def test_arrays_are_written_only_if_something_is_in_them(self, tmp_path):
         plain, told = Annotation("a", np.ones((3, 2))), Annotation("b", np.ones((3, 2)), group="g")
@@ -205,6 +215,16 @@ class TestImageJ:
         assert only.names == ()
         assert len(only.points) == sum(count for _, count in members)
 
+    def test_an_archive_is_known_by_the_name_of_its_first_member(self, tmp_path):
+        """What lies behind the name is not looked at, however long it is."""
+        for name, known in (("nose.roi", True), ("nose.txt", False)):
+            member = zipfile.ZipInfo(name)
+            member.extra = struct.pack("<HH", 0xCAFE, 4) + b".roi"
+            with zipfile.ZipFile(tmp_path / "a.zip", "w") as file:
+                file.writestr(member, roi_bytes([[1, 2]]))
+            head = (tmp_path / "a.zip").read_bytes()[:8192]
+            assert formats()["imagej"].recognises(tmp_path / "a.zip", head) == known
+
     def test_landmarks_without_names_are_numbered(self, tmp_path):
         write_annotations(tmp_path / "a.zip", [Annotation("", np.array([[1.5, 2], [3, 4]]))], "imagej")
         (back,) = read_annotations(tmp_path / "a.zip")
@@ -318,8 +338,61 @@ class TestSleap:
         sleap_io.save_slp(self.labels(video, (0, 12)), str(tmp_path / "a.slp"), embed=False)
         _, second = read_annotations(tmp_path / "a.slp")
         assert (second.image, second.group) == ("mouse run 000012", "mouse run.mp4")
-        with pytest.raises(ValueError, match=r"a.slp: frame 12 of .*mouse run.mp4 cannot be read"):
+        with pytest.raises(
+            ValueError, match=r"a.slp: frame 12 of .*mouse run.mp4 .* not a file on this machine"
+        ):
             second.pixels()
+
+    def test_a_damaged_video_is_a_sentence(self, tmp_path):
+        import sleap_io
+
+        (tmp_path / "mouse.mp4").write_bytes(b"no video")
+        video = sleap_io.Video(filename=str(tmp_path / "mouse.mp4"), open_backend=False)
+        sleap_io.save_slp(self.labels(video, (3,)), str(tmp_path / "a.slp"), embed=False)
+        [only] = read_annotations(tmp_path / "a.slp")
+        with pytest.raises(ValueError, match=r"a.slp: frame 3 of .*mouse.mp4 cannot be read \("):
+            only.pixels()
+
+    def test_nothing_is_opened_that_a_file_names(self, tmp_path, monkeypatch):
+        """A name may be an address, and whoever opens it asks for it."""
+        import sleap_io
+
+        asked = []
+        load, video = sleap_io.load_slp, sleap_io.Video
+        monkeypatch.setattr(
+            sleap_io,
+            "load_slp",
+            lambda *args, **how: [asked.append(how["open_videos"]), load(*args, **how)][1],
+        )
+        monkeypatch.setattr(
+            sleap_io, "Video", lambda **how: [asked.append(how["open_backend"]), video(**how)][1]
+        )
+        write_annotations(tmp_path / "a.slp", [Annotation("a.png", np.ones((2, 2)), ("a", "b"))])
+        read_annotations(tmp_path / "a.slp")
+        assert asked == [False, False]
+
+    def test_what_cannot_be_weighed_is_not_unpacked(self, tmp_path, monkeypatch):
+        import h5py
+
+        def damaged(*args):
+            raise RuntimeError("a part is damaged")
+
+        write_annotations(tmp_path / "a.slp", [Annotation("a.png", np.ones((2, 2)), ("a", "b"))])
+        monkeypatch.setattr(h5py.Group, "visititems", damaged)
+        with pytest.raises(ValueError, match=r"a.slp: this file cannot be read \(a part is damaged\)"):
+            read_annotations(tmp_path / "a.slp")
+
+    def test_recognised_by_its_first_bytes_and_its_ending(self):
+        head = b"\x89HDF\r\n\x1a\n"
+        known = [("a.slp", head), ("a.SLP", head), ("a.h5", head), ("a.slp", b"scorer")]
+        found = [formats()["sleap"].recognises(Path(name), begin) for name, begin in known]
+        assert found == [True, True, False, False]
+
+    def test_a_folder_is_no_file(self, tmp_path):
+        """HDF5 opens files by their names: without a look, it would wait for a pipe."""
+        (tmp_path / "a.slp").mkdir()
+        with pytest.raises(IrregularFile, match="a folder, but a plain file is needed"):
+            read_annotations(tmp_path / "a.slp", "sleap")
 
     def test_old_files_count_from_the_corner(self, tmp_path):
         import h5py
@@ -416,7 +489,12 @@ class TestParquet:
         ("columns", "sentence"),
         [
             ({"image": ["a"], "x": [[1.0]]}, "there is no column y"),
-            ({"image": ["a"], "x": [[1.0]], "y": [[1.0, 2.0]]}, "row 1: x and y must be lists"),
+            (
+                {"image": ["a"], "x": [[1.0]], "y": [[1.0, 2.0]]},
+                "row 1: x and y must be .* of the same length",
+            ),
+            ({"image": ["a"], "x": [[1.0]], "y": [None]}, "row 1: x and y must be lists"),
+            ({"image": ["a"], "x": [None], "y": [[1.0]]}, "row 1: x and y must be lists"),
             ({"image": ["a"], "x": [1.0], "y": [2.0]}, "row 1: x and y must be lists"),
             ({"x": [[1.0]], "y": [[1.0]]}, "there is no column image"),
             ({"image": ["a"], "x": [[1.0]], "y": [1.0]}, "row 1: x and y must be lists"),
@@ -454,6 +532,18 @@ class TestParquet:
         assert_array_equal(first.points, points)
         with pytest.raises(ValueError, match="the same landmarks in each image"):
             write_annotations(tmp_path / "t.parquet", [made[0], Annotation("c", points)])
+
+    @pytest.mark.parametrize(("spacing", "written"), [(0.5, True), (None, False)])
+    def test_scales_are_written_if_one_is_known(self, tmp_path, spacing, written):
+        from pyarrow import parquet
+
+        write_annotations(tmp_path / "t.parquet", [Annotation("a", np.ones((2, 2)), spacing=spacing)])
+        assert ("scale" in parquet.read_schema(tmp_path / "t.parquet").names) == written
+        assert read_annotations(tmp_path / "t.parquet")[0].spacing == spacing
+
+    def test_names_for_the_metadata(self):
+        assert names_in(names_metadata(("n", "m"))) == ("n", "m")
+        assert names_metadata(()) == {}
 
     @pytest.mark.parametrize("side", ["width", "height"])
     def test_a_size_has_two_sides(self, tmp_path, side):

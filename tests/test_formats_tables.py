@@ -725,6 +725,12 @@ class TestFcsv:
             "2,0,0,0,0,0,0,1,0,0,0,tail,,,3,0",
         ]
 
+    def test_half_a_point_is_undefined(self, tmp_path):
+        points = np.array([[1.5, 2], [3, NAN], [NAN, 4]])
+        write_annotations(tmp_path / "a.fcsv", [Annotation("", points, ("tip", "tail", "fin"))])
+        rows = (tmp_path / "a.fcsv").read_text().splitlines()[3:]
+        assert [row.split(",")[1:3] for row in rows] == [["1.5", "2"], ["0", "0"], ["0", "0"]]
+
     def test_lps_is_right_and_down(self):
         (only,) = read_annotations(SAMPLES / "lps.fcsv")
         # A PNG has spacing 1 in Slicer, so that millimetres are pixels; the second point is undefined (0 behind).

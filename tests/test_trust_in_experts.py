@@ -91,33 +91,33 @@ class TestExperts:
         size = float(shape_size(shape))
         precision = np.tile(np.diag([1 / 4, 1 / 9]), (1, 12, 1, 1))
         seen = Sightings((shape + (3, 4))[None], precision)
-        told = with_sightings(Evidence(1, 1, 1, 1), seen, shape)
+        told = with_sightings(Evidence(1, 1, 1, 1, 1), seen, shape)
         assert told.doubt == pytest.approx(np.sqrt(6.5) / size)
         assert told.dissent == pytest.approx(5 / size)
         double = Sightings(2 * seen.points, precision / 4)
-        assert_allclose(with_sightings(Evidence(1, 1, 1, 1), double, 2 * shape), told)
-        assert not Evidence(1, 1, 1, 1).guided
+        assert_allclose(with_sightings(Evidence(1, 1, 1, 1, 1), double, 2 * shape), told)
+        assert not Evidence(1, 1, 1, 1, 1).guided
         assert told.guided
 
     def test_what_is_not_seen_is_doubtful_and_finite(self, rng):
         shape = 30 * rng.normal(size=(12, 2))
         precision = np.tile(np.eye(2), (1, 12, 1, 1))
-        sure = with_sightings(Evidence(1, 1, 1, 1), Sightings(shape[None], precision), shape)
+        sure = with_sightings(Evidence(1, 1, 1, 1, 1), Sightings(shape[None], precision), shape)
         precision[0, :6] = 0
-        half = with_sightings(Evidence(1, 1, 1, 1), Sightings(shape[None], precision), shape)
+        half = with_sightings(Evidence(1, 1, 1, 1, 1), Sightings(shape[None], precision), shape)
         assert half.guided
         assert half.doubt > sure.doubt + 0.2
         assert half.dissent > sure.dissent + 0.2
 
     def test_both_doubt_and_dissent_are_needed(self):
-        assert not Evidence(1, 1, 1, 1, dissent=0.1).guided
-        assert not Evidence(1, 1, 1, 1, doubt=0.1).guided
-        assert Evidence(1, 1, 1, 1, doubt=0.1, dissent=0.1).guided
+        assert not Evidence(1, 1, 1, 1, 1, dissent=0.1).guided
+        assert not Evidence(1, 1, 1, 1, 1, doubt=0.1).guided
+        assert Evidence(1, 1, 1, 1, 1, doubt=0.1, dissent=0.1).guided
 
     @pytest.mark.parametrize("wrong", [np.nan, np.inf])
     def test_nothing_is_said_about_a_shape_without_a_size(self, rng, wrong):
         shape = 30 * rng.normal(size=(12, 2))
-        seen, before = Sightings(shape[None], np.tile(np.eye(2), (1, 12, 1, 1))), Evidence(1, 1, 1, 1)
+        seen, before = Sightings(shape[None], np.tile(np.eye(2), (1, 12, 1, 1))), Evidence(1, 1, 1, 1, 1)
         assert with_sightings(before, seen, 0 * shape) is before
         shape[3, 1] = wrong
         assert with_sightings(before, seen, shape) is before
@@ -132,7 +132,7 @@ class TestExperts:
         """Files keep what was learned with this number."""
         shape = 30 * rng.normal(size=(12, 2))
         blind = Sightings(shape[None], np.zeros((1, 12, 2, 2)))
-        told = with_sightings(Evidence(1, 1, 1, 1), blind, shape)
+        told = with_sightings(Evidence(1, 1, 1, 1, 1), blind, shape)
         assert (told.doubt, told.dissent) == (0.5, 0.5)
 
     def test_it_is_kept_in_files(self, model, rng, tmp_path):

@@ -53,6 +53,9 @@ ROOMS = {
 WITH_PYTORCH = "src/pliant/kernels/torch*.py"
 """Left out: PyTorch is no part of .venv, and `make test-gpu` compares these kernels with the others."""
 
+ON_DEVICE = "_on_device"
+"""How functions of other files end that need PyTorch: left out too."""
+
 VECTORS = ("src/pliant/kernels/basis_pass.py", "_triangle_sums")
 """Writes vector instructions: a mutant of it must be compiled, which takes seconds. All other loops that are
 compiled are run as plain Python, with NUMBA_DISABLE_JIT."""
@@ -200,6 +203,7 @@ def main() -> int:
         for path in rooms
         if any(glob == rooms[path] or fnmatch(path, f"*{glob}*") for glob in options.only or ["*"])
         for mutation in mutations((ROOT / path).read_text())
+        if not mutation.function.endswith(ON_DEVICE)
     ]
     gone = set(same) - {(path, m.name) for path, m in everything} if not options.only else set()
     chosen = sampled(everything, options)

@@ -63,7 +63,7 @@ class Evidence(NamedTuple):
     explained: float
     shape: float
     sharpness: float
-    mismatch: float = 1.0
+    mismatch: float
     doubt: float = float("nan")
     dissent: float = float("nan")
 

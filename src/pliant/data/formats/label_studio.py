@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -203,9 +204,7 @@ def _image(task: Any, where: str, sizes: ImageSizes) -> str:
     name = unquote(address.path).rsplit("/", 1)[-1]
     original = re.sub(r"^[0-9a-f]{8}-", "", name)
     for candidate in (name, original):
-        try:
+        with suppress(ValueError, OSError):
             if sizes(candidate) != UNKNOWN_SIZE:
                 return candidate
-        except (ValueError, OSError):
-            continue
     return name

@@ -61,7 +61,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
     annotations = []
     for number, row in enumerate(rows, start=1):
         x, y = row["x"], row["y"]
-        if x is None or y is None:
+        if x is None and y is None:
             continue
         if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y):
             raise ValueError(f"{path}, row {number}: x and y must be lists of numbers of the same length.")
