@@ -319,13 +319,19 @@ class TestFormulas:
         assert predictors(Evidence(1, 1, 1, 1, 1))[4] == 0
 
     def test_odds_at_the_bounds_and_between_them(self):
-        """They are -1, 1 and 3 - 1 = 2; 0.02 and 0.08 are half way, and beyond the ends nothing changes."""
+        """They are -1, 1 and 3 - 1 = 2; 0.02 and 0.08 are half way, and beyond the last nothing changes."""
         of = self.confidence()
-        for bound, odds in [(0.01, -1), (0.02, 0), (0.04, 1), (0.08, 1.5), (0.16, 2), (0.001, -1), (0.9, 2)]:
+        for bound, odds in [(0.01, -1), (0.02, 0), (0.04, 1), (0.08, 1.5), (0.16, 2), (0.9, 2)]:
             assert of.probability(self.EVIDENCE, bound) == pytest.approx(1 / (1 + np.exp(-odds)))
         assert of.probability(self.EVIDENCE) == of.probability(self.EVIDENCE, 0.04)
         falling = self.confidence(offsets=np.array([0.0, 1.0, -4.0]))
         assert falling.probability(self.EVIDENCE, 0.16) == falling.probability(self.EVIDENCE, 0.04)
+
+    def test_errors_below_the_least_bound_are_rare_in_proportion(self):
+        """What the regression of 0.01 says must not hold for 0.001 too."""
+        of = self.confidence(offsets=np.array([50.0, 50.0, 50.0]))
+        for bound, probability in [(0.01, 1), (0.005, 0.5), (0.001, 0.1), (1e-9, 1e-7)]:
+            assert of.probability(self.EVIDENCE, bound) == pytest.approx(probability)
 
     def test_predictors_are_standardised(self):
         moved = self.confidence(centre=np.full(5, 0.5), scale=np.full(5, 0.25))
@@ -639,7 +645,7 @@ class TestCalibration:
 
     def test_an_octave_of_errors_is_two_steps(self):
         assert_allclose(np.diff(np.log2(REGRESSED_BOUNDS)), 0.5)
-        assert_allclose(REGRESSED_BOUNDS[[0, -1]], [0.01, 0.16])
+        assert_allclose(REGRESSED_BOUNDS[[0, -1]], [0.0025, 0.16])
 
     def test_ten_samples_are_enough(self, model, dataset, monkeypatch):
         monkeypatch.setattr(calibration, "judged_by", lambda *args, **rest: "learned")

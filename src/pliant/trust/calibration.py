@@ -47,8 +47,8 @@ from pliant.trust.confidence import (
 from pliant.trust.scatter import likeliest_scatter
 from pliant.tuning.experts import taught_like
 
-REGRESSED_BOUNDS = np.geomspace(0.01, 0.16, 9)
-"""Errors at which a regression is fitted: an octave is two steps."""
+REGRESSED_BOUNDS = np.geomspace(0.0025, 0.16, 13)
+"""Errors at which a regression is fitted: an octave is two steps. The least is below what people agree to."""
 
 NOISES = (0.05, 0.05, 0.1, 0.15)
 """How far off the starts are, an image: fits must fail now and then, or nothing is learned about failures."""
