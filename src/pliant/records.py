@@ -18,6 +18,7 @@ from pliant.data.addresses import Source, as_source, ending, require_folder_of, 
 from pliant.data.annotation import Size
 from pliant.data.dataset import Sample
 from pliant.data.names import readable, to_text
+from pliant.data.ownership import RECORDS, refuse_foreign
 from pliant.data.tables import coordinate_titles
 from pliant.fitting.status import Status
 from pliant.table import Row, write_table
@@ -125,10 +126,11 @@ def errors_by_algorithm(records: Sequence[FitRecord]) -> dict[str, Float64]:
 
 
 def check_records_file(path: Source) -> None:
-    """Before anything is fitted: can records be written there?"""
+    """Before anything is fitted: can records be written there, and is nobody's work lost?"""
     if ending(path) not in ENDINGS:
         raise ValueError(f"{path}: fits are written to files that end in {', '.join(ENDINGS)}.")
     require_folder_of(path)
+    refuse_foreign(path, *RECORDS)
 
 
 def write_records(

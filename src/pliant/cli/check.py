@@ -17,6 +17,7 @@ from pliant.cli.options import (
     Quiet,
     SettingsFile,
     Verbose,
+    check_target,
     learn_data,
     say_settings,
     told,
@@ -96,8 +97,8 @@ def check(
     if verbose and not (quiet or as_json):
         say_settings(context)
     learn_data(sources, images, format)
-    if draw is not None and not draw.parent.is_dir():
-        raise ValueError(f"{draw}: the folder {draw.parent} does not exist.")
+    if draw is not None:
+        check_target("--draw", draw, (".png", ".svg", ".pdf"))
     if against:
         _compare(sources, against, images, format, quiet, as_json)
         return
@@ -135,14 +136,15 @@ def _compare(
 def _draw(file: Path, usable: Dataset, suspects: Sequence[Suspect]) -> str:
     """Draw the suspects, or samples spread evenly over a data set that has none; what was drawn, in words."""
     from pliant.plots import plot_samples, plot_suspects
+    from pliant.plots.saving import save_figure
 
     if not len(usable):
         return f"no sample can be used: {file} was not written"
     if suspects:
-        plot_suspects(usable, suspects).savefig(file)
+        save_figure(plot_suspects(usable, suspects), file)
         return f"wrote {file}"
     some = usable[:: -(-len(usable) // _DRAWN)]
-    plot_samples(some).savefig(file)
+    save_figure(plot_samples(some), file)
     return f"nothing looks suspicious; drew {len(some)} of {len(usable)} samples in {file}"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, Quiet, SettingsFile, Verbose, say_settings
+from pliant.cli.options import AsJson, DryRun, Quiet, SettingsFile, Verbose, check_target, say_settings
 from pliant.terminal import counted, say, shortened
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def convert(
 
     if verbose and not (quiet or as_json):
         say_settings(context)
-    if preview is not None and not preview.parent.is_dir():
-        raise ValueError(f"{preview}: the folder {preview.parent} does not exist.")
+    if preview is not None:
+        check_target("--preview", preview, (".png", ".svg", ".pdf"))
     plan = conversion.plan_conversion(
         source,
         output,
@@ -132,6 +132,7 @@ def _draw(written: Sequence[Converted], preview: Path) -> list[str]:
     """Draw samples whose image can be read, evenly picked; a sentence if there is none."""
     from pliant.data.images import ImageError
     from pliant.plots import plot_samples
+    from pliant.plots.saving import save_figure
 
     drawn: list[Sample] = []
     for one in written[:: max(1, -(-len(written) // _DRAWN))]:
@@ -142,5 +143,5 @@ def _draw(written: Sequence[Converted], preview: Path) -> list[str]:
         drawn.append(replace(one.sample, points_source=one.annotation, format=""))
     if not drawn:
         return [f"{preview}: no image was found to draw. Give the folder of the images with --images."]
-    plot_samples(drawn).savefig(preview, dpi=120)
+    save_figure(plot_samples(drawn), preview, dpi=120)
     return []

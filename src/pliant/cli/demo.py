@@ -9,6 +9,7 @@ import typer
 
 from pliant.cli.compiling import announce_compiling
 from pliant.cli.options import AsJson, Jobs, Quiet, Seed, SettingsFile, Verbose, say_settings
+from pliant.files import replaced
 from pliant.progress import Progress
 from pliant.terminal import say
 
@@ -74,7 +75,8 @@ def demo(
         "new": f"pliant synthetic {new} --count {_NEW} --seed {seed + 1}",
         "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'} --draw",
     }
-    page.write_text(_page(dataset, model, others, fits, typed), encoding="utf-8")
+    with replaced(page) as partial:
+        partial.write_text(_page(dataset, model, others, fits, typed), encoding="utf-8")
     told(f"wrote {file} ({file.stat().st_size / 1e6:.1f} MB)")
     told(f"open {page} in a browser")
     if as_json:

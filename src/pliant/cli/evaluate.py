@@ -25,6 +25,7 @@ from pliant.cli.options import (
     with_settings,
 )
 from pliant.cli.starts import announce_detector
+from pliant.files import replaced
 from pliant.settings import Evaluating, Fitting
 from pliant.terminal import console, counted, say
 
@@ -135,17 +136,19 @@ def evaluate(
         write_records(output, done.records, loaded.landmark_names, head)
     if draw is not None:
         from pliant.plots import plot_ced
+        from pliant.plots.saving import save_figure
         from pliant.records import errors_by_algorithm
         from pliant.report.evaluation import error_limit
 
         errors = errors_by_algorithm(done.records)
-        plot_ced(errors, error_limit(errors)).savefig(draw)
+        save_figure(plot_ced(errors, error_limit(errors)), draw)
     if report is not None:
         from pliant.report import evaluation_report
 
         title = f"How well {plain_name(as_source(model))} fits"
         page = evaluation_report(done, dataset, loaded, title, ", ".join(sources), about)
-        report.write_text(page, encoding="utf-8")
+        with replaced(report) as partial:
+            partial.write_text(page, encoding="utf-8")
     _say(done, output, [path for path in (draw, report) if path is not None], quiet, as_json)
 
 

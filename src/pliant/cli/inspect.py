@@ -18,6 +18,7 @@ from pliant.cli.options import (
     say_settings,
     warnings_said,
 )
+from pliant.files import replaced
 from pliant.terminal import console, printable, say
 
 if TYPE_CHECKING:
@@ -68,13 +69,16 @@ def inspect(
     elif not quiet:
         summarise(loaded)
     if draw is not None:
-        _drawn(loaded, what, modes).savefig(draw)
+        from pliant.plots.saving import save_figure
+
+        save_figure(_drawn(loaded, what, modes), draw)
     if report is not None:
         from pliant.data.addresses import as_source, plain_name
         from pliant.report import model_page
 
         name = Path(plain_name(as_source(model))).stem
-        report.write_text(model_page(loaded, name, modes), encoding="utf-8")
+        with replaced(report) as partial:
+            partial.write_text(model_page(loaded, name, modes), encoding="utf-8")
     if not as_json and not quiet:
         for file in (draw, report):
             if file is not None:

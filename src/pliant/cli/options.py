@@ -298,7 +298,11 @@ def crew_told(
 
 
 def check_target(option: str, file: Path, endings: tuple[str, ...]) -> None:
+    """Before anything is done: can a picture or a page be written there, and is nobody's work lost?"""
+    from pliant.data.ownership import PAGE, PICTURE, refuse_foreign
+
     if file.suffix.lower() not in endings:
         raise ValueError(f"{option} {file}: the name must end in {', '.join(endings)}.")
     if not file.parent.is_dir():
         raise ValueError(f"{option} {file}: the folder {file.parent} does not exist.")
+    refuse_foreign(file, PAGE if file.suffix.lower() in (".html", ".htm") else PICTURE)

@@ -122,9 +122,12 @@ def train(
     from pliant.data.dataset import Dataset
     from pliant.data.loading import HELD_OUT
     from pliant.data.missing_images import about_missing, without_missing
+    from pliant.data.ownership import MODEL, SETTINGS, refuse_foreign
 
     target = as_source(output)
     require_folder_of(target)
+    refuse_foreign(target, MODEL)
+    refuse_foreign(with_ending(target, ".toml"), SETTINGS)
     silent = quiet or as_json
     if not silent and not dry_run:
         announce_compiling()

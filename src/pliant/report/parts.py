@@ -13,6 +13,8 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
+from pliant.data.ownership import PAGE
+
 Html = NewType("Html", str)
 """Text that is escaped already: made by the functions below, and by nothing else."""
 
@@ -81,7 +83,7 @@ def page(title: str, lead: str, sections: Iterable[Section]) -> str:
     )
     contents = f"<nav><ul>{links}</ul></nav>\n" if len(every) > 3 else ""
     return (
-        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
+        f'<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n{PAGE.decode()}\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{name}</title>\n'
         f'<style>{_CSS}</style>\n<h1>{name}</h1>\n<p class="lead">{escape(lead)}</p>\n{contents}{body}\n</html>\n'
     )

@@ -128,7 +128,7 @@ class Confidence(Concise):
         # A larger bound is never less likely to be met, whatever two regressions say.
         odds = np.maximum.accumulate(self.weights @ standard + self.offsets)
         small = _probability(float(np.interp(np.log(bound), np.log(self.bounds), odds)))
-        # Nobody looked at smaller errors than the least bound. They become rarer towards nothing, where none is left.
+        # Nothing was learned about smaller errors than the least bound, but they are rarer, and none is zero.
         small *= min(bound / float(self.bounds[0]), 1.0)
         told: list[tuple[Float64 | None, Float64]] = [(self.object_weights, standard[:PIXELS])]
         if evidence.guided and self.expert_weights is not None:
