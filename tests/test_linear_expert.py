@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from pliant.experts import linear_training
 from pliant.experts.linear import LinearExpert
 from pliant.experts.linear_training import train_linear
 from pliant.shape import Similarity, align, shape_size
@@ -99,6 +100,15 @@ def test_training_is_the_same_on_any_number_of_threads(known, unseen):
     images, _, starts = unseen
     one, two = (train_linear(known[:6], starts=12, jobs=jobs).look(images[:1], starts[:1]) for jobs in (1, 2))
     np.testing.assert_array_equal(one.points, two.points)
+
+
+@pytest.mark.parametrize("few", [12, 8])
+def test_progress_ends_when_training_does(known, monkeypatch, few):
+    """There is one coarse step more with as many images as are not few."""
+    monkeypatch.setattr(linear_training, "_FEW", few)
+    done = []
+    train_linear(known[:8], starts=16, step=lambda: done.append(1))
+    assert len(done) == linear_training.rounds(8) == (5 if few > 8 else 6)
 
 
 def test_a_mirror_doubles_the_faces(known):

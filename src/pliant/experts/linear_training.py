@@ -7,7 +7,7 @@ folds say how far what the filters see can be trusted, and how strong ridges mus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -90,7 +90,7 @@ def train_linear(
     seed
         Of the starts and the folds.
     step
-        Called after each step and each scale of filters: five times, or six.
+        Called after each step and each scale of filters: `rounds(images)` times.
 
     Returns
     -------
@@ -124,7 +124,7 @@ def train_linear(
             steps=(),
             filters=(),
         )
-        for size, grid, spacing in _STEPS[1:] if images < _FEW else _STEPS:
+        for size, grid, spacing in _steps(images):
             learned, known = _learn_step(expert, known, size, grid, spacing, pool)
             expert = replace(expert, steps=(*expert.steps, learned))
             step()
@@ -134,6 +134,15 @@ def train_linear(
             expert = replace(expert, filters=(*expert.filters, layer))
             step()
     return expert
+
+
+def rounds(images: int) -> int:
+    """How many times training on so many images calls `step`."""
+    return len(_steps(images)) + len(_FILTERS)
+
+
+def _steps(images: int) -> Sequence[tuple[int, int, int]]:
+    return _STEPS[1:] if images < _FEW else _STEPS
 
 
 def _windows(samples: Iterable[tuple[Image, Floats]], finest: float) -> tuple[list[Window], list[Float64]]:

@@ -15,7 +15,7 @@ from pliant.batch import fit_all
 from pliant.building.build import build_model
 from pliant.data.dataset import Dataset, evenly
 from pliant.data.validation import SamplesLeftOut
-from pliant.experts.linear_training import train_linear
+from pliant.experts.linear_training import rounds, train_linear
 from pliant.experts.network import NetworkExpert
 from pliant.experts.network_learning import (
     NoPyTorch,
@@ -197,7 +197,7 @@ class _Lessons:
         return self._linear(dataset)
 
     def _linear(self, dataset: Dataset) -> Expert:
-        step = self.bar.start(f"linear expert, {len(dataset):,} samples", 5)
+        step = self.bar.start(f"linear expert, {len(dataset):,} samples", rounds(len(dataset)))
         mirror = _mirror(dataset)
         return train_linear(_Read(dataset), mirror=mirror, jobs=self.jobs, seed=self.settings.seed, step=step)
 
