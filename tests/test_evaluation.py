@@ -377,6 +377,13 @@ class TestTrainingImages:
         copy = pliant.dataset_from_arrays([sample.image()], [sample.points()])
         assert evaluate(model, copy, **NOISY).seen == 1
 
+def test_a_dry_run_fails_as_the_run_would_without_landmarks(file, folder, command, tmp_path):
+    shutil.copy(next(folder.glob("*.jpg")), tmp_path)
+    said = command("evaluate", file, tmp_path, "--dry-run", code=1).err
+    assert "no image has landmarks to compare fits with" in said
+    assert said == command("evaluate", file, tmp_path, "--quiet", code=1).err
+
+
     def test_objects_that_were_mirrored_for_training(self, dataset):
         first = dataset[0]
         turned = pliant.dataset_from_arrays([first.image()[:, ::-1]], [first.mirrored(range(68)).points()])

@@ -90,6 +90,7 @@ def evaluate(
     from pliant.records import check_records_file, write_records
     from pliant.starts.choice import described_way
     from pliant.version import __version__
+    from pliant.evaluation import with_landmarks
 
     silent = quiet or as_json
     if not silent:
@@ -119,8 +120,7 @@ def evaluate(
         there, missing = without_missing(dataset)
         if len(missing) and not evaluating.skip_invalid:
             raise ValueError(about_missing(missing, there))
-        dataset = there
-        annotated = sum(sample.points_source is not None for sample in dataset)
+        annotated = len(with_landmarks(there))
         each = f"start: {evaluating.start}" if searching else f"{counted(evaluating.starts, 'start')} each"
         listed = ", ".join(names) if names else "the model's own algorithm"
         say(f"would fit {counted(annotated, 'annotated object')} with {listed}, {each}")
