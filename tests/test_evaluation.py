@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 import pliant
+from pliant.cli.evaluate import _print as print_rows
 from pliant.cli.evaluate import evaluate as evaluate_command
 from pliant.cli.fit import fit as fit_command
 from pliant.data import formats
@@ -234,6 +235,29 @@ class TestRecords:
 
 
 class TestEvaluateCommand:
+    @pytest.mark.parametrize("width", [40, 80, 160])
+    @pytest.mark.parametrize("measured", [{"pixels": 12.1}, {"pixels": 12.1, "units": 0.00512}])
+    def test_no_terminal_is_too_narrow_for_numbers(self, width, measured, monkeypatch, capsys):
+        monkeypatch.setenv("COLUMNS", str(width))
+        errors = {
+            "lt_0.02": 1.0,
+            "lt_0.03": 1.0,
+            "lt_0.04": 1.0,
+            "mean": 0.0612,
+            "std": 0.0019,
+            "median": 0.0067,
+        }
+        names = ("start", "ssd:map-asy:0.2-gn-sch")
+        print_rows([{"algorithm": name, **errors, **measured, "missed": 0, "ms": 1504.3} for name in names])
+        lines = capsys.readouterr().out.splitlines()
+        said = " ".join(lines).split()
+        for number in ("100.0%", "0.0612", "0.0019", "0.0067", "12.1", "1504.3"):
+            assert number in said
+        assert said.count("0.00512") == 2 * ("units" in measured)
+        assert ("scale units" in " ".join(lines)) == ("units" in measured)
+        assert names[1] in said
+        assert width < 80 or max(map(len, lines)) <= width
+
     def test_table_json_and_files(self, file, folder, tmp_path):
         names = "po-asy-gn,ssd-inv-gn-sch"
         arguments = (
@@ -351,6 +375,13 @@ def test_dry_run_says_what_would_be_done(file, folder, command):
     said = command("evaluate", file, folder, "--dry-run", *noise).out
     assert said.startswith("would fit ")
     assert "annotated objects with po-asy-gn, po-inv-gn, 3 starts each" in said
+
+
+def test_a_dry_run_fails_as_the_run_would_without_landmarks(file, folder, command, tmp_path):
+    shutil.copy(next(folder.glob("*.jpg")), tmp_path)
+    said = command("evaluate", file, tmp_path, "--dry-run", code=1).err
+    assert "no image has landmarks to compare fits with" in said
+    assert said == command("evaluate", file, tmp_path, "--quiet", code=1).err
 
 
 class TestTrainingImages:

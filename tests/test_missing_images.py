@@ -1,6 +1,7 @@
 """Missing images: the rest can be used, and advice that was followed already is not given again."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -38,6 +39,14 @@ def test_check_lists_them_and_checks_the_rest(wings, command, file):
     assert "--images FOLDER" not in said
     found = json.loads(command("check", file, "--images", "photos", "--json", code=3).out)
     assert len(found["problems"]) == 2
+
+
+@pytest.mark.parametrize("file", ["wings.tps", "wings.json"])
+def test_what_to_do_is_said_once(wings, command, file):
+    said = command("check", file, code=3).out
+    assert re.search(rf"^{file}: the image \S+ is not in this folder\.$", said, re.MULTILINE)
+    assert f"The names in {file} were looked for in this folder: give the folder" in said
+    assert said.count("--images FOLDER") == 1
 
 
 @pytest.mark.parametrize("file", ["wings.tps", "wings.json"])

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass, replace
 from io import BytesIO
+from itertools import pairwise
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import matplotlib
@@ -15,13 +17,14 @@ from PIL import Image
 
 import pliant
 from pliant import plots
+from pliant.data.dataset import dataset_from_arrays
 from pliant.data.suspects import Suspect
 from pliant.fitting.status import Status
 from pliant.plots import Style
 from pliant.plots.axes import object_box
 from pliant.plots.captions import caption_of, colour_of
 from pliant.plots.confidence import _roc, _wilson
-from pliant.plots.errors import _extremes, round_limit
+from pliant.plots.errors import _extremes, _in_lines, round_limit
 from pliant.plots.fits import _mean_curve, _spread
 from pliant.plots.painter import paint_caption
 from pliant.plots.style import STYLE
@@ -178,6 +181,75 @@ class TestFigures:
         assert not list(tmp_path.iterdir())
 
 
+class TestSheets:
+    """Contact sheets: their grid follows the shape of the samples, and colours follow the order of landmarks."""
+
+    POINTS = np.array([(10.0, 10.0), (110.0, 12.0), (108.0, 30.0), (60.0, 40.0), (12.0, 32.0)])
+
+    def wings(self, count, wrong=()):
+        points = np.stack([self.POINTS[:: -1 if number in wrong else 1] for number in range(count)])
+        return dataset_from_arrays([np.full((50, 120), 200, np.uint8)] * count, points)
+
+    def test_wide_samples_fill_the_sheet(self):
+        for count in (1, 23):
+            figure = plots.plot_samples(self.wings(count))
+            figure.savefig(BytesIO(), format="png")
+            *cells, _ = figure.axes
+            shown = [axis.get_position() for axis in cells if axis.images]
+            assert len(shown) == count
+            assert len({round(box.x0, 2) for box in shown}) <= 4
+            assert sum(box.width * box.height for box in shown) > (0.5 if count == 1 else 0.65)
+
+    def test_a_wrong_order_shows_in_the_colours(self):
+        right, wrong = plots.plot_samples(self.wings(2, wrong=[1])).axes[:2]
+        one, other = (axis.collections[0].get_facecolor() for axis in (right, wrong))
+        assert len(np.unique(one, axis=0)) == 5
+        np.testing.assert_array_equal(one, other)
+        places = [axis.collections[0].get_offsets() for axis in (right, wrong)]
+        np.testing.assert_array_equal(places[0], places[1][::-1])
+
+    def test_titles_do_not_touch_the_edge(self):
+        images, points = [np.full((240, 240), 200, np.uint8)] * 9, self.POINTS + 60
+        samples = dataset_from_arrays(images, [points + number for number in range(9)])
+        suspects = [
+            Suspect(number, sample.name, "shape", "landmark 3 is far off. " * 6, 2.0, (3,))
+            for number, sample in enumerate(samples)
+        ]
+        figure = plots.plot_suspects(samples, suspects)
+        figure.savefig(BytesIO(), format="png", dpi=100)
+        tops = [axis.title.get_window_extent().y1 for axis in figure.axes if axis.get_title()]
+        assert len(tops) == 9
+        assert max(tops) < figure.bbox.height - 8
+
+    def test_labels_of_modes_stay_in_their_rows(self):
+        def part(*variances):
+            return SimpleNamespace(eigenvalues=np.array(variances), total_variance=10.0)
+
+        for height in (20, 60, 300):
+            flat = SimpleNamespace(
+                levels=[SimpleNamespace(shape=part(5.0, 3.0))],
+                texture=SimpleNamespace(pca=part(4.0, 2.0)),
+                draw=lambda *_, height=height, **__: (np.zeros((height, 200, 3), np.uint8), None),
+            )
+            figure = plots.plot_modes(flat)
+            figure.savefig(BytesIO(), format="png", dpi=100)
+            labels = [axis.yaxis.label.get_window_extent() for axis in figure.axes if axis.get_ylabel()]
+            assert len(labels) == 4
+            for above, below in pairwise(labels):
+                assert below.y1 < above.y0
+            assert labels[0].x0 >= 0
+
+    @given(st.text("ab_-. ", min_size=1, max_size=60))
+    def test_long_names_keep_both_ends(self, name):
+        lines = _in_lines(name).split("\n")
+        assert max(map(len, lines)) <= 21
+        if len(name) <= 42:
+            assert "".join(lines) == name
+        else:
+            assert name.startswith(lines[0].removesuffix("…"))
+            assert name.endswith(lines[1])
+
+
 class TestIterations:
     @given(st.integers(2, 40), st.integers(1, 12))
     def test_frames_run_from_the_start_to_the_end(self, count, frames):
@@ -253,12 +325,12 @@ class TestErrors:
             curve = np.mean(errors[:, None] <= grid, axis=0)
         assert plots.ced_area(errors, limit) == pytest.approx(curve.mean(), abs=1e-3)
 
-    def test_the_legend_counts_what_failed(self):
+    def test_the_legend_counts_what_is_beyond_the_limit(self):
         figure = plots.plot_ced(
             {"bad": [0.5, np.nan, 0.01, 0.01], "good": [0.01, 0.01, 0.02, 0.03]}, limit=0.05
         )
         labels = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-        assert labels == ["good\narea 0.650, failed 0.0%", "bad\narea 0.400, failed 50.0%"]
+        assert labels == ["good\narea 0.650, above 0.05: 0.0%", "bad\narea 0.400, above 0.05: 50.0%"]
         assert figure.axes[0].lines[1].get_ydata()[-1] == 0.5
 
     @given(ERRORS.filter(lambda errors: np.isfinite(errors).all()))
@@ -266,6 +338,12 @@ class TestErrors:
         limit = round_limit({"a": errors, "b": errors + 1})
         assert np.mean(errors < limit) >= 0.9 or limit > np.quantile(errors, 0.9, method="lower")
         assert re.fullmatch(r"[125]e[-+]\d+", f"{limit:.0e}")
+
+    def test_long_names_of_landmarks_keep_both_ends(self, things):
+        names = [f"landmark_{number}_of_the_left_side" for number in range(68)]
+        figure = plots.plot_landmark_errors(things.truths[0], things.errors, names=names, worst=2)
+        for label in figure.axes[1].get_yticklabels():
+            assert re.fullmatch(r"landmar…eft_side", label.get_text())
 
     def test_the_worst_landmarks_are_named(self, things):
         errors = np.full((5, 68), 0.01)

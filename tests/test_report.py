@@ -60,8 +60,17 @@ class TestPages:
         assert page.count("data:image/png") == 1
         assert "12.3" in page
         assert f"{errors.mean():.4f}" in page
+        assert ">scale units</th>" not in page
         bare = report.evaluation_page({"start": report.Evaluated(np.array([0.1, np.nan]))})
         assert bare.count("<img") == 1
+
+    def test_the_limit_of_what_is_counted_is_said(self):
+        fits = report.Evaluated(np.array([0.004, 0.005, 0.02]), pixels=np.ones(3), units=np.ones(3))
+        page = report.evaluation_page({"po-asy-gn": fits}, limit=0.01)
+        assert '<th class="number">&gt;\N{NO-BREAK SPACE}0.01</th>' in page
+        assert '<td class="number">33.3%</td>' in page
+        assert ">scale units</th>" in page
+        assert "failed" not in re.sub(r"base64,[^\"]*", "", page)
 
     def test_a_model(self, model):
         page = report.model_page(model, "faces", 1, Style(dpi=40))

@@ -133,6 +133,16 @@ class TestWriting:
         empty = ("cost", "iterations", "seconds", "width", "height", "x", "y", "spread", "hidden")
         assert [cells[name] for name in empty] == [None] * len(empty)
         assert list(cells) == columns_of("fits")
+        assert cells["confidence"] == 0
+
+    def test_the_docs_say_which_are_empty_and_that_confidence_is_not(self, model):
+        cells = cells_of("a.png", failed(model, "po-asy-gn", None, "it is broken."), size=(9, 8))
+        text = DOCS.read_text()
+        said = re.search(r"^- where `status` is `failed`: (.*)$", text, re.MULTILINE)
+        assert set(re.findall(r"`(\w+)`", said[1])) - {"distances"} == {
+            name for name, value in cells.items() if value is None
+        }
+        assert "Where `status` is `failed`, `confidence` is 0" in text
 
 
 class TestReading:

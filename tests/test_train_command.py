@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import sys
 import tomllib
@@ -109,6 +110,21 @@ def test_dry_run_and_json(command, folder, tmp_path):
     assert list(tmp_path.iterdir()) == []
     words = ("train", folder, "-o", "m.pliant", *SMALL, "--no-confidence", "--json")
     assert json.loads(command(*words).out)["landmarks"] == 68
+
+
+def test_a_dry_run_fails_as_the_run_would_without_landmarks(command, folder, tmp_path):
+    (tmp_path / "images").mkdir()
+    for image in sorted(folder.glob("*.jpg"))[:3]:
+        shutil.copy(image, tmp_path / "images")
+    for words in ((), ("--skip-invalid",)):
+        said = command("train", "images", "--quiet", *words, "--dry-run", code=ERROR).err
+        assert "there is no landmark file beside this image" in said
+        assert said == command("train", "images", "--quiet", *words, code=ERROR).err
+    shutil.copy(image.with_suffix(".pts"), tmp_path / "images")
+    said = command("train", "images", "--quiet", "--dry-run", code=ERROR).err
+    assert "2 problems were found in 3 samples" in said
+    assert said == command("train", "images", "--quiet", code=ERROR).err
+    assert "on 1 annotated image of 3" in command("train", "images", "--skip-invalid", "--dry-run").out
 
 
 def test_a_detector_that_a_settings_file_names_is_announced_before_it_runs(command, face_folders, tmp_path):

@@ -337,14 +337,20 @@ def annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) ->
 
 
 def _annotated(dataset: Dataset, jobs: int, skip_invalid: bool, bar: Progress) -> Validated:
-    known = tuple(sample for sample in dataset if sample.points_source is not None)
-    if not known:
-        raise ValueError(f"{dataset.source}: no image has landmarks to compare fits with; {advice(dataset)}")
+    known = with_landmarks(dataset)
     advance = bar.start("checking images", len(known))
-    valid = usable(Dataset(known, dataset.source), skip_invalid, jobs, advance)
+    valid = usable(known, skip_invalid, jobs, advance)
     if not len(valid.dataset):
         raise ValueError(f"{dataset.source}: no sample can be used.")
     return valid
+
+
+def with_landmarks(dataset: Dataset) -> Dataset:
+    """The samples that have landmarks; it is an error if there are none."""
+    known = tuple(sample for sample in dataset if sample.points_source is not None)
+    if not known:
+        raise ValueError(f"{dataset.source}: no image has landmarks to compare fits with; {advice(dataset)}")
+    return Dataset(known, dataset.source)
 
 
 def _judged(fitter: Fitter, truth: _Truth, tasks: Sequence[_Task], advance: Callable[[], None]) -> _Judged:

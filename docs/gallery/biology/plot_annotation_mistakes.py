@@ -52,8 +52,9 @@ print(
 )
 
 # %%
-# A contact sheet shows each suspect, with the landmarks that stand out in pink. On the command
-# line, ``pliant check wings.tps --draw suspects.png`` does the same.
+# A contact sheet shows each suspect. Colours say the number of each landmark, and those that stand
+# out are large diamonds. On the command line, ``pliant check wings.tps --draw suspects.png`` does
+# the same.
 
 figure = pliant.plots.plot_suspects(dataset, check.suspects)
 

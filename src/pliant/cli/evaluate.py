@@ -30,6 +30,9 @@ from pliant.settings import Evaluating, Fitting
 from pliant.terminal import console, counted, say
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
     from pliant.evaluation import Evaluation
 
 
@@ -82,12 +85,13 @@ def evaluate(
     error is the mean distance between points, divided by the size of the object: the mean of the width and
     the height of the box around its landmarks. An object that was not found fails every bound. In mean, std
     and median, it counts as an error of 1, and so does every error above 1. The column px gives the mean
-    error in pixels of the images. The column units gives it in the units of the landmark files, such as
-    millimetres, if all of them have a scale.
+    error in pixels of the images. If all landmark files have a scale, the column scale units gives it in the
+    unit of the scales: millimetres if they are in millimetres per pixel.
     """
     import pliant
     from pliant.data.addresses import as_source, plain_name
     from pliant.data.missing_images import about_missing, without_missing
+    from pliant.evaluation import with_landmarks
     from pliant.records import check_records_file, write_records
     from pliant.starts.choice import described_way
     from pliant.version import __version__
@@ -120,8 +124,7 @@ def evaluate(
         there, missing = without_missing(dataset)
         if len(missing) and not evaluating.skip_invalid:
             raise ValueError(about_missing(missing, there))
-        dataset = there
-        annotated = sum(sample.points_source is not None for sample in dataset)
+        annotated = len(with_landmarks(there))
         each = f"start: {evaluating.start}" if searching else f"{counted(evaluating.starts, 'start')} each"
         listed = ", ".join(names) if names else "the model's own algorithm"
         say(f"would fit {counted(annotated, 'annotated object')} with {listed}, {each}")
@@ -178,28 +181,36 @@ def _outcome(done: Evaluation) -> dict[str, Any]:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
+    """The rows as one table, or as two if the terminal is too narrow. A sentence has said what was missed."""
+    shares = {key: ".1%" for key in rows[0] if key.startswith("lt_")}
+    errors = {**shares, **dict.fromkeys(("mean", "std", "median"), ".4f")}
+    lengths: dict[str, str] = {key: ".3g" for key in ("pixels", "units") if key in rows[0]}
+    time = {"ms": ".1f"}
+    shown = console()
+    tables = [_table(rows, {**errors, **lengths, **time})]
+    if _width(tables[0], shown) > shown.width:
+        tables = [_table(rows, {**errors, **time}), _table(rows, lengths)]
+    for table in tables:
+        # A number must not be cut: in a terminal that is narrower still, a line goes on in the next.
+        shown.width = max(shown.width, _width(table, shown))
+        shown.print(table)
+
+
+def _table(rows: list[dict[str, Any]], forms: dict[str, str]) -> Table:
+    """A table of what has a form, as narrow as can be."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    shares = [key for key in rows[0] if key.startswith("lt_")]
-    # As narrow as can be: twelve columns and the longest name of an algorithm should fit into 80 characters.
+    titles = {"pixels": "px", "units": "scale units"}
     table = Table(box=SIMPLE_HEAD, padding=0)
-    # A name that is cut off could not be typed again: a long one goes on in the next line.
-    table.add_column("algorithm", overflow="fold")
-    lengths = [key for key in ("pixels", "units") if key in rows[0]]
-    titles = ["px" if key == "pixels" else key for key in lengths]
-    counts = [key for key in ("missed", "false") if key in rows[-1]]
-    for title in (
-        *(key.replace("lt_", "<") for key in shares), "mean", "std", "median", *titles, *counts, "ms",
-    ):  # fmt: skip
-        table.add_column(title, justify="right")
+    table.add_column("algorithm", no_wrap=True)
+    for key in forms:
+        table.add_column(titles.get(key, key.replace("lt_", "<")), justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(
-            row["algorithm"],
-            *(f"{row[key]:.1%}" for key in shares),
-            *(f"{row[key]:.4f}" for key in ("mean", "std", "median")),
-            *(f"{row[key]:.3g}" for key in lengths),
-            *(str(row.get(key, "")) for key in counts),
-            f"{row['ms']:.1f}",
-        )
-    console().print(table)
+        table.add_row(row["algorithm"], *(format(row[key], form) for key, form in forms.items()))
+    return table
+
+
+def _width(table: Table, shown: Console) -> int:
+    """The width of a table of which nothing is cut."""
+    return shown.measure(table, options=shown.options.update_width(1000)).maximum

@@ -118,6 +118,7 @@ def train(
     import time
 
     import pliant
+    from pliant.building.build import checked_samples
     from pliant.data.addresses import as_source, plain_name, require_folder_of, with_ending
     from pliant.data.dataset import Dataset
     from pliant.data.loading import HELD_OUT
@@ -157,11 +158,16 @@ def train(
     held = None
     if hold_out:
         dataset, held = dataset.split(hold_out, training.seed)
+    # Training lists what it leaves out.
+    every = Dataset(dataset.samples + missing.samples, dataset.source)
     if dry_run:
+        annotated = sum(sample.points_source is not None for sample in dataset)
+        if not annotated or (annotated < len(dataset) and not training.skip_invalid):
+            # Training will fail, and says all that is wrong.
+            checked_samples(every, training, jobs=jobs, progress=False if silent else None)
         _say_plan(dataset, missing, target, as_json)
         return
-    # Training lists what it leaves out.
-    dataset = Dataset(dataset.samples + missing.samples, dataset.source)
+    dataset = every
     if triangles is not None:
         training = training.changed(triangles=_read_numbers(triangles, 3))
     if pairs is not None:

@@ -21,6 +21,14 @@ from pliant.data.names import from_text
 
 
 def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Source:
+    """The image that a landmark file means by `name`, as `find_image` finds it; without one, an error."""
+    image = find_image(name, landmarks, folder)
+    if image is None:
+        raise ValueError(f"{not_found(name, landmarks, folder)}{'.' if folder is not None else _GIVE}")
+    return image
+
+
+def find_image(name: str, landmarks: Source, folder: Source | None = None) -> Source | None:
     """The image that a landmark file means by `name`; without a name, the one of the same name as the file.
 
     It is looked for in `folder`, and beside the landmark file, with the folders in its name and without. A landmark
@@ -45,7 +53,7 @@ def image_of(name: str, landmarks: Source, folder: Source | None = None) -> Sour
             )
             if image is not None and is_file(image, listed=True):
                 return image
-    raise ValueError(f"{not_found(name, landmarks, folder)}{'.' if folder is not None else _GIVE}")
+    return None
 
 
 _GIVE = ": give the folder of the images with images=FOLDER."
@@ -54,16 +62,22 @@ _GIVE = ": give the folder of the images with images=FOLDER."
 def not_found(name: str, landmarks: Source, folder: Source | None) -> str:
     """What to say about an image that is not there, up to the full stop: its name, and where it was looked for."""
     if not name:
-        there = "" if folder is None else f", and none of the same name in {folder}"
+        there = "" if folder is None else f", and none of the same name in {named(folder)}"
         return f"{landmarks}: there is no image next to this file{there}"
     plain = name.replace("\\", "/")
-    where = f"in {parent(landmarks)}" if folder is None else f"in {folder} or next to this file"
+    where = f"in {named(parent(landmarks) if folder is None else folder)}"
+    where += "" if folder is None else " or next to this file"
     if _is_remote(plain):
         return (
             f"{landmarks}: {name} is an address, which a landmark file must not contain, and there is no "
             f"{plain.rsplit('/', 1)[-1]} {where}"
         )
     return f"{landmarks}: the image {name} is not {where}"
+
+
+def named(folder: Source) -> str:
+    """What to call a folder in a sentence."""
+    return "this folder" if str(folder) == "." else str(folder)
 
 
 def _is_remote(name: str) -> bool:

@@ -36,7 +36,7 @@ from pliant.data.formats import (
     find_format,
     formats,
 )
-from pliant.data.image_lookup import image_of
+from pliant.data.image_lookup import find_image, not_found
 from pliant.data.landmark_files import annotations_in
 from pliant.data.missing_images import absent
 from pliant.data.sources import local_matches
@@ -264,12 +264,19 @@ def _one_each(tables: Sequence[Source], alone: Sequence[Sample], folder: Source,
 def _picture(landmarks: Source, folder: Source | None) -> Source | Callable[[], Image]:
     """The image of a landmark file that has none beside it."""
     if folder is not None:
-        try:
-            return image_of("", landmarks, folder)
-        except ValueError as error:
-            return partial(absent, str(error), "", landmarks, folder)
+        return _found("", landmarks, folder)
     # A name that is not there, so that validation reports landmarks whose image went missing.
     return with_ending(landmarks, ".jpg")
+
+
+def _found(name: str, landmarks: Source, folder: Source | None) -> Source | Callable[[], Image]:
+    """The image that a landmark file means; if it is not there, what says so when it is asked for."""
+    try:
+        image = find_image(name, landmarks, folder)
+    except ValueError as error:
+        return partial(absent, str(error), name, landmarks, folder)
+    # What to do about it is said once for all images that are missing (`about_missing`).
+    return image or partial(absent, f"{not_found(name, landmarks, folder)}.", name, landmarks, folder)
 
 
 def _file(source: Source, folder: Source | None, format: str, named: bool = True) -> list[Sample]:
@@ -308,14 +315,7 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
 
 def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source | None) -> list[Sample]:
     """The samples of an annotation file; an image that is not there is reported when it is asked for."""
-
-    @cache
-    def found(name: str) -> Source | ValueError:
-        try:
-            return image_of(name, source, folder)
-        except ValueError as error:
-            return error
-
+    found = cache(partial(_found, landmarks=source, folder=folder))
     samples: list[Sample] = []
     seen: Counter[str] = Counter()
     for annotation in annotations:
@@ -325,18 +325,16 @@ def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source
         if annotation.size == UNKNOWN_SIZE and (why := _unsized(image)):
             # Its coordinates mean nothing without the size of the image.
             points, box = partial(_no_points, why), None
-        if isinstance(image, ValueError):
-            image = partial(absent, str(image), annotation.image, source, folder)
         name = str(image) if isinstance(image, (Path, str)) else annotation.image or str(source)
         samples.append(Sample(object_name(name, seen[name]), image, points, annotation.group, box=box))
         seen[name] += 1
     return samples
 
 
-def _unsized(image: Source | ValueError | Callable[[], Image]) -> str:
+def _unsized(image: Source | Callable[[], Image]) -> str:
     """Why the size of an image cannot be read; empty if it can."""
-    if isinstance(image, ValueError):
-        return str(image)
+    if isinstance(image, partial) and image.func is absent:
+        return str(image.args[0])
     try:
         if isinstance(image, (Path, str)):
             images.image_size(image)

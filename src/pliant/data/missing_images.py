@@ -9,6 +9,7 @@ from typing import NoReturn
 from pliant.data import images
 from pliant.data.addresses import Source, is_file, parent, plain_name
 from pliant.data.dataset import Dataset, Sample
+from pliant.data.image_lookup import named
 from pliant.terminal import counted
 
 _NAMED = 5
@@ -58,8 +59,10 @@ def about_missing(missing: Dataset, there: Dataset) -> str:
         what = (
             f"The names in {plain_name(landmarks)} were" if name else "Images named like landmark files were"
         )
-        where = f"in {parent(landmarks)}" if folder is None else f"in {folder} and next to that file"
-        looked[f"{what} looked for {where if name or folder is None else f'in {folder}'}"] = None
+        where = f"in {named(parent(landmarks) if folder is None else folder)}"
+        looked[
+            f"{what} looked for {where}{' and next to that file' if name and folder is not None else ''}"
+        ] = None
     every = len(names) + len({sample.image_source for sample in there})
     some = list(names)[:_NAMED]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""

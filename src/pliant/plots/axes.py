@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import category
 
 import numpy as np
-from matplotlib import rc_context
+from matplotlib import colormaps, rc_context
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Text
@@ -109,11 +109,17 @@ def dots(
     inches: float | None = None,
     label: str | None = None,
     hollow: bool = False,
+    shades: Floats | None = None,
 ) -> None:
-    """Landmarks `(v, 2)` on an axis `inches` wide, as rings if `hollow`; those that are not known are left out."""
-    known = points[np.isfinite(points).all(axis=1)]
+    """Landmarks `(v, 2)` on an axis `inches` wide, as rings if `hollow`; those that are not known are left out.
+
+    `shades (v,)`, from 0 to 1, are colours of the order in place of that of the `kind`.
+    """
+    there = np.isfinite(points).all(axis=1)
+    known = points[there]
     share = (inches or style.cell) / 6
-    colour, width = style.colour(kind), 0.1 * style.marker * np.sqrt(share)
+    width = 0.1 * style.marker * np.sqrt(share)
+    colour: Any = style.colour(kind) if shades is None else colormaps[style.order](shades[there])
     axis.scatter(
         known[:, 0],
         known[:, 1],
@@ -141,8 +147,8 @@ def mesh(axis: Axes, points: Floats, triangles: Int32, style: Style) -> None:
     axis.triplot(points[:, 0], points[:, 1], triangles, color=style.lines, linewidth=0.7)
 
 
-def object_box(image: Image, *shapes: Floats, margin: float = 0.2) -> Box:
-    """A square about landmarks `(..., v, 2)`, larger by `margin` on each side, as far as the image goes."""
+def object_box(image: Image, *shapes: Floats, margin: float = 0.2, square: bool = True) -> Box:
+    """A box about landmarks `(..., v, 2)`, larger by `margin` of the longer side on each, inside the image."""
     height, width = image.shape[:2]
     points = np.concatenate([np.asarray(shape).reshape(-1, 2) for shape in shapes])
     points = points[np.isfinite(points).all(axis=1)]
@@ -150,7 +156,8 @@ def object_box(image: Image, *shapes: Floats, margin: float = 0.2) -> Box:
     if not len(points):
         return whole
     low, high = points.min(axis=0), points.max(axis=0)
-    half = (0.5 + margin) * float((high - low).max()) + 1
+    longest = float((high - low).max())
+    half = (longest if square else high - low) / 2 + margin * longest + 1
     middle = (low + high) / 2
     # Clipped as floats: landmarks may lie farther away than integers go.
     left, top = np.floor(np.clip(middle - half, 0, (width, height))).astype(int)

@@ -28,8 +28,7 @@ _BESIDE = 6
 def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: Style = STYLE) -> Figure:
     """Draw the share of fits below each error, one curve for each label, the largest area first.
 
-    The area below a curve is a share of the whole. A fit has failed if its error is beyond the limit or not
-    finite.
+    The area below a curve is a share of the whole. Errors that are not finite are above any limit.
 
     Parameters
     ----------
@@ -70,7 +69,7 @@ def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: St
         axis.plot(
             grid,
             share,
-            label=f"{label}\narea {ced_area(values, bound):.3f}, failed {1 - share[-1]:.1%}"
+            label=f"{label}\narea {ced_area(values, bound):.3f}, above {bound:g}: {1 - share[-1]:.1%}"
             if not beside
             else f"{label}: {ced_area(values, bound):.3f}, {1 - share[-1]:.1%}",
             markevery=(10 + 3 * (number % 9), 40),
@@ -86,7 +85,7 @@ def plot_ced(errors: Mapping[str, Floats], limit: float | None = None, style: St
             loc="outside right upper",
             fontsize=small,
             handlelength=3.5,
-            title="label: area, failed",
+            title=f"label: area, above {bound:g}",
             title_fontsize=small,
         )
     else:
@@ -332,7 +331,9 @@ def plot_best_median_worst(
         raise ValueError(f"there are {len(images)} images, {len(points)} fits and {len(values)} errors.")
     rows = [row for row in _extremes(values, count) if len(row[1])]
     columns = max(len(numbers) for _, numbers in rows)
-    lines = 0.02 * style.font * (1 + (names is not None))
+    shown = [number for _, numbers in rows for number in numbers]
+    written = {} if names is None else {number: _in_lines(names[number]) for number in shown}
+    lines = 0.02 * style.font * (1 + max((name.count("\n") + 1 for name in written.values()), default=0))
     height = (style.cell + 0.15 + lines) * len(rows) + 0.3
     figure, axes = sheet(len(rows), columns, style.cell * columns + 0.3, height, style)
     figure.set_layout_engine("constrained", h_pad=0.08)
@@ -343,8 +344,8 @@ def plot_best_median_worst(
             image = read(images[number])
             about = [points[number]] if truths is None else [points[number], truths[number]]
             title = f"{values[number]:.4f}"
-            if names is not None:
-                title = f"{_shortened(names[number], 20)}\n{title}"
+            if number in written:
+                title = f"{written[number]}\n{title}"
             # Where the object is, even if the fit has gone far away from it.
             show(axis, image, style, title, object_box(image, about[-1]))
             if truths is not None:
@@ -398,4 +399,19 @@ def _enlargement(largest: float, landmarks: int) -> float:
 
 
 def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else "…" + text[1 - length :]
+    """Both ends of a text that is too long, as either may tell it from others."""
+    head = (length - 1) // 2
+    return text if len(text) <= length else f"{text[:head]}…{text[1 + head - length :]}"
+
+
+def _in_lines(name: str, length: int = 21) -> str:
+    """A name in one line or in two."""
+    if len(name) <= length:
+        return name
+    if len(name) > 2 * length:
+        name = _shortened(name, 2 * length)
+        return f"{name[:length]}\n{name[length:]}"
+    middle = len(name) / 2
+    between = [place for place in range(len(name) - length, length + 1) if name[place - 1] in "_- ."]
+    place = min(between, key=lambda place: abs(place - middle), default=-(-len(name) // 2))
+    return f"{name[:place]}\n{name[place:]}"

@@ -4,58 +4,120 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib import colormaps
+from matplotlib.cm import ScalarMappable
 from matplotlib.collections import EllipseCollection
+from matplotlib.colors import ListedColormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from pliant.arrays import Floats, Image, Int32
 from pliant.data.addresses import plain_name
-from pliant.plots.axes import Picture, dots, mesh, object_box, outlines, sheet, show
+from pliant.plots.axes import Box, Picture, dots, mesh, object_box, outlines, sheet, show
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
     from pliant.data.dataset import Dataset, Sample
     from pliant.data.suspects import Suspect
 
 
-def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STYLE) -> Figure:
-    """Draw a contact sheet of images with their landmarks.
+_WIDE = 6
+"""So many square pictures of the usual size stand in a row of a contact sheet."""
+
+_EXPLAINED = 0.7
+"""Inches below a contact sheet for its colours."""
+
+_FIRST = 0.1
+"""Where in the colour map the first landmark is: what is darker does not show on dark ground."""
+
+
+def plot_samples(samples: Sequence[Sample], columns: int | None = None, style: Style = STYLE) -> Figure:
+    """Draw a contact sheet of images with their landmarks, each the part around the object.
+
+    Colours say the number of each landmark, so that a wrong order stands out.
 
     Parameters
     ----------
     samples : sequence of Sample
         A data set, or some of its samples.
-    columns : int
-        The largest number of images in a row.
+    columns : int or None
+        The largest number of images in a row; by default more if they are narrow, and fewer if they are wide.
     style : Style
         Colours and sizes.
 
     Returns
     -------
     matplotlib.figure.Figure
-        The figure.
+        The figure. Its last axis explains the colours.
 
     Examples
     --------
     >>> import pliant
     >>> figure = pliant.plots.plot_samples(pliant.load_dataset("photographs/")[:4], columns=2)
     >>> len(figure.axes)
-    4
+    5
 
     """
     if not samples:
         raise ValueError("there are no samples to draw.")
-    columns = min(columns, len(samples))
+    figure, axes, boxes, inches = _contact_sheet(samples, columns, 1.0, 0.0, style)
+    most = max(len(sample.points()) for sample in samples)
+    for axis, sample, box in zip(axes.flat, samples, boxes, strict=False):
+        show(axis, sample.image(), style, box=box)
+        _ordered(axis, sample.points(), most, style, inches)
+    _explain_order(figure, axes, most, style)
+    return figure
+
+
+def _contact_sheet(
+    samples: Sequence[Sample], columns: int | None, zoom: float, above: float, style: Style
+) -> tuple[Figure, Any, list[Box], float]:
+    """Axes for samples with `above` inches for titles, the part of each image to show, and the width of an axis.
+
+    The cells have the shape that is usual among the parts, and a `zoom` of 1 is the size of one image among many.
+    """
+    boxes = [object_box(sample.image(), sample.points(), square=False) for sample in samples]
+    wide = float(np.median([(right - left) / (bottom - top) for left, top, right, bottom in boxes]))
+    stretch = float(np.sqrt(np.clip(wide, 0.2, 5)))
+    columns = min(columns or round(_WIDE / zoom / stretch), len(samples))
     rows = -(-len(samples) // columns)
-    figure, axes = sheet(rows, columns, style.cell * columns, style.cell * rows, style)
+    width, height = zoom * style.cell * stretch, zoom * style.cell / stretch
+    figure, axes = sheet(rows, columns, width * columns, (height + above) * rows + _EXPLAINED, style)
     for axis in axes.flat:
         axis.set_axis_off()
-    for axis, sample in zip(axes.flat, samples, strict=False):
-        show(axis, sample.image(), style)
-        dots(axis, sample.points(), style)
-    return figure
+    return figure, axes, boxes, width
+
+
+def _ordered(
+    axis: Axes, points: Floats, most: int, style: Style, inches: float, marked: Sequence[int] = ()
+) -> None:
+    """Landmarks `(v, 2)` in the colours of `most` landmarks; those `marked` are large."""
+    numbers = np.arange(len(points))
+    shades, large = _FIRST + (1 - _FIRST) * numbers / max(1, most - 1), np.isin(numbers, marked)
+    dots(axis, points[~large], style, inches=1.5 * inches, shades=shades[~large])
+    dots(axis, points[large], style, "truth", inches=3 * inches, shades=shades[large])
+
+
+def _explain_order(figure: Figure, axes: Any, most: int, style: Style) -> None:
+    """Which colour is which landmark, below all pictures."""
+    colours = ListedColormap(colormaps[style.order](np.linspace(_FIRST, 1, 256)))
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(0, max(1, most - 1)), colours),
+        ax=axes,
+        location="bottom",
+        # The layout knows where titles are only if pictures begin at the top of their cells.
+        panchor=(0.5, 1.0),
+        shrink=min(1.0, max(0.4, 3 / figure.get_figwidth())),
+        aspect=40,
+        ticks=MaxNLocator(6, integer=True),
+    )
+    bar.set_label("number of the landmark", fontsize=style.font)
+    bar.ax.tick_params(labelsize=0.9 * style.font)
 
 
 def plot_suspects(
@@ -63,7 +125,7 @@ def plot_suspects(
 ) -> Figure:
     """Draw a contact sheet of suspects, the worst first, each with its reason and with the sample that it repeats.
 
-    Landmarks that stand out are larger, and have the colour and shape of the truth.
+    Landmarks have the colours of `plot_samples`. Those that stand out are large diamonds.
 
     Parameters
     ----------
@@ -99,18 +161,15 @@ def plot_suspects(
     panels = panels[:most]
     if not panels:
         raise ValueError("there are no suspects to draw.")
-    columns = min(5, len(panels))
-    rows = -(-len(panels) // columns)
-    cell = 1.3 * style.cell
-    figure, axes = sheet(rows, columns, cell * columns, (cell + 0.7) * rows, style)
-    for axis in axes.flat:
-        axis.set_axis_off()
-    for axis, (sample, marked, title) in zip(axes.flat, panels, strict=False):
-        image, points = sample.image(), sample.points()
-        show(axis, image, style, box=object_box(image, points))
-        axis.set_title(fill(title, 42), fontsize=0.75 * style.font)
-        dots(axis, np.delete(points, list(marked), axis=0), style, inches=cell)
-        dots(axis, points[list(marked)], style, "truth", inches=3 * cell)
+    figure, axes, boxes, inches = _contact_sheet([sample for sample, _, _ in panels], None, 1.3, 0.7, style)
+    # The lines of a title must not touch the edge of the sheet, or the picture above.
+    figure.set_layout_engine("constrained", h_pad=0.1)
+    most = max(len(sample.points()) for sample, _, _ in panels)
+    for axis, (sample, marked, title), box in zip(axes.flat, panels, boxes, strict=False):
+        show(axis, sample.image(), style, box=box)
+        axis.set_title(fill(title, round(19 * inches)), fontsize=0.75 * style.font)
+        _ordered(axis, sample.points(), most, style, inches, marked)
+    _explain_order(figure, axes, most, style)
     return figure
 
 

@@ -90,8 +90,9 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = ST
     if not rows:
         raise ValueError("this model has none of the requested modes.")
     picture, _ = model.draw()
-    tall = style.cell * picture.shape[0] / picture.shape[1]
-    width = style.cell * len(_DEVIATIONS) + 0.5
+    # A flat object leaves the two lines of its label enough room.
+    tall = max(style.cell * picture.shape[0] / picture.shape[1], 0.045 * style.font)
+    width = style.cell * len(_DEVIATIONS) + 1.2
     figure, axes = sheet(len(rows), len(_DEVIATIONS), width, tall * len(rows) + 0.3, style)
     for deviation, axis in zip(_DEVIATIONS, axes[0], strict=True):
         axis.set_title("mean" if deviation == 0 else f"{deviation:+g} sd", fontsize=style.font)
@@ -102,7 +103,8 @@ def plot_modes(model: Model, shape: int = 3, texture: int = 3, style: Style = ST
             show(axis, drawn[0], style)
         line[0].set_axis_on()
         line[0].set(xticks=[], yticks=[], frame_on=False)
-        line[0].set_ylabel(f"{kind} {mode + 1}\n{share:.0%} of variance", fontsize=style.font)
+        label = f"{kind} {mode + 1}\n{share:.0%} of variance"
+        line[0].set_ylabel(label, fontsize=style.font, rotation=0, ha="right", va="center")
     return figure
 
 

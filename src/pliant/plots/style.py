@@ -33,6 +33,8 @@ class Style:
         The colours of curves, used in turn.
     sequence : str
         A Matplotlib colour map that grows darker with the value.
+    order : str
+        A Matplotlib colour map for landmarks in their order, with colours that show on grey images.
     marker : float
         The diameter of a landmark on a picture 6 inches wide, in points.
     font : float
@@ -70,6 +72,7 @@ class Style:
     cell: float = 1.7
     dpi: int = 130
     doubt: str = "#D55E00"
+    order: str = "plasma"
 
     def colour(self, kind: Kind) -> str:
         """Return the colour of one kind of landmarks.

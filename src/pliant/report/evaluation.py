@@ -26,8 +26,8 @@ _ABOUT_ERRORS = (
     "An error is the mean distance between points, divided by the size of the object: the mean of the width "
     "and the height of the box around its landmarks. Means in pixels are in pixels of the images. An object "
     "that was not found fails every bound. In mean, std and median, it counts as an error of 1, and so does "
-    "every error above 1. The area is the area under the curve of the next figure, up to an error of "
-    "{limit:g}; fits beyond it have failed."
+    "every error above 1. The area is the area under the curve of the next figure, which ends at an error of "
+    "{limit:g}; > {limit:g} is the share of fits with a larger error, found or not."
 )
 
 _WIDEST = 0.1
@@ -135,7 +135,7 @@ def evaluation_page(
     settings : mapping of str to object, or None
         Names and values to list at the end.
     limit : float or None
-        The error up to which curves are drawn, and beyond which a fit has failed.
+        The error up to which curves are drawn; the table has the share of fits beyond it.
     style : Style
         Colours and sizes.
 
@@ -256,7 +256,9 @@ def _pictures(label: str, fits: Evaluated, subject: Subject, style: Style) -> li
 def _error_table(fits: Mapping[str, Evaluated], limit: float) -> Html:
     measured = _lengths(fits)
     timed = any(some.milliseconds is not None for some in fits.values())
-    header = ["", "fits", *(f"< {bound:g}" for bound in BOUNDS), "mean", "std", "median", "area", "failed"]
+    # A space at which a title is not broken.
+    below, above = [f"<\N{NO-BREAK SPACE}{bound:g}" for bound in BOUNDS], f">\N{NO-BREAK SPACE}{limit:g}"
+    header = ["", "fits", *below, "mean", "std", "median", "area", above]
     rows = []
     for label, some in fits.items():
         summed = summarise(capped(some.errors))
@@ -281,4 +283,4 @@ def _lengths(fits: Mapping[str, Evaluated]) -> dict[str, dict[str, Floats]]:
         for label, some in fits.items()
         if some.units is not None and np.isfinite(some.units).all()
     }
-    return {name: found for name, found in (("pixels", pixels), ("units", units)) if found}
+    return {name: found for name, found in (("pixels", pixels), ("scale units", units)) if found}

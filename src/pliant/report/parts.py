@@ -263,9 +263,10 @@ _CSS = """
   .lead { color: #555; margin-top: .2rem; }
   .wide { overflow-x: auto; }
   table { border-collapse: collapse; font-size: .9rem; }
-  th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #ddd; }
+  th, td { text-align: left; padding: .25rem .5rem .25rem 0; border-bottom: 1px solid #ddd; }
   td { overflow-wrap: break-word; }
   td:first-child { white-space: nowrap; }
-  .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+  .number { text-align: right; font-variant-numeric: tabular-nums; }
+  td.number { white-space: nowrap; }
   @media print { section { break-inside: avoid; } }
 """
