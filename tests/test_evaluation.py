@@ -424,6 +424,23 @@ class TestTrainingImages:
         assert evaluate(older, dataset[:2], **NOISY).sentences == []
 
 
+def test_whether_fits_are_as_good_as_their_confidence_says(calibrated, dataset):
+    """In the sentence; not if only some of the landmarks count, or the model is not calibrated."""
+    done = evaluate(calibrated, dataset[:4], progress=False, iterations=(3, 2), tries=2)
+    sure = [record.confidence for record in done.records]
+    good = np.mean([record.error < 0.04 for record in done.records])
+    said = (
+        f"The fits have a mean confidence of {np.mean(sure):.2f}, and {good:.0%} of them have an error below"
+    )
+    said += " 0.04."
+    assert done.sentences[-1] == said
+    assert replace(done, whole=False).sentences == done.sentences[:-1]
+    two = replace(done, records=(*done.records, *(replace(one, algorithm="other") for one in done.records)))
+    assert two.sentences[-1] == said.replace("The fits", "The fits of other")
+    unknown = tuple(replace(one, confidence=np.nan) for one in done.records)
+    assert replace(done, records=unknown).sentences == done.sentences[:-1]
+
+
 def test_sentences_for_people():
     row = {"algorithm": "po-asy-gn", "found": 3, "missed": 0, "false": 0}
     done = Evaluation([row], (), (), 2)

@@ -34,6 +34,7 @@ from pliant.starts.choice import Chain, find_chain
 from pliant.starts.noise import random_start
 from pliant.starts.placement import LOST
 from pliant.terminal import counted
+from pliant.trust.confidence import DEFAULT_BOUND
 
 __all__ = ["Evaluation", "FitRecord", "evaluate"]
 
@@ -59,6 +60,8 @@ class Evaluation:
         How many images were fitted.
     seen : int
         How many of the images the model was trained on, as far as it knows: older models do not.
+    whole : bool
+        Whether errors are those of all landmarks, as confidence is.
 
     Examples
     --------
@@ -77,16 +80,35 @@ class Evaluation:
     false: tuple[FitRecord, ...]
     images: int
     seen: int = 0
+    whole: bool = True
 
     @property
     def sentences(self) -> list[str]:
-        """A warning if images were used for training, and what each algorithm found, missed, and saw elsewhere.
+        """What each algorithm found, missed, and saw elsewhere, and whether its fits are as good as they seem.
 
-        There is nothing about finding objects if fits began from random starts.
+        Before that, a warning if images were used for training. There is nothing about finding objects if fits
+        began from random starts, and nothing about confidence if the model is not calibrated or not all landmarks
+        count.
         """
         searched = [row for row in self.rows if "missed" in row]
         found = [self._sentence(row, named=len(searched) > 1) for row in searched]
-        return [self.warning, *found] if self.seen else found
+        names = dict.fromkeys(record.algorithm for record in self.records)
+        sure = [self._about_confidence(name, named=len(names) > 1) for name in names]
+        return [sentence for sentence in (self.warning, *found, *sure) if sentence]
+
+    def _about_confidence(self, algorithm: str, named: bool) -> str:
+        """Whether the fits of an algorithm are as good as their confidence says, in one sentence."""
+        fits = [one for one in self.records if one.algorithm == algorithm and one.status is not Status.FAILED]
+        told = [one for one in fits if not np.isnan(one.confidence)]
+        if not told or not self.whole:
+            return ""
+        good = np.mean([one.error < DEFAULT_BOUND for one in told])
+        by = f" of {algorithm}" if named else ""
+        sure = np.mean([one.confidence for one in told])
+        return (
+            f"The fits{by} have a mean confidence of {sure:.2f}, and {good:.0%} of them have an error below "
+            f"{DEFAULT_BOUND:g}."
+        )
 
     @property
     def warning(self) -> str:
@@ -308,7 +330,8 @@ def _compared(fitters: Sequence[Fitter], truth: _Truth, tasks: Sequence[_Task], 
         records += judged.records
         false += judged.false
     images = len({sample.image_source for sample in truth.samples})
-    return Evaluation(rows, tuple(records), tuple(false), images)
+    whole = len(truth.subset) == truth.points.shape[1]
+    return Evaluation(rows, tuple(records), tuple(false), images, whole=whole)
 
 
 def _row(algorithm: str, errors: Sequence[float], numbers: Sequence[int], truth: _Truth) -> Row:

@@ -27,7 +27,7 @@ ENDINGS = (".parquet", ".csv", ".json")
 """Of the files that records can be written to."""
 
 _TOLD = ("image", "object", "algorithm", "start", "status", "error", "pixels", "units")
-_AFTER = ("cost", "seconds", "found")
+_AFTER = ("confidence", "cost", "seconds", "found")
 """What CSV and JSON say about a fit, before and after the distances and points."""
 
 

@@ -141,7 +141,7 @@ def rounds(images: int) -> int:
     return len(_steps(images)) + len(_FILTERS)
 
 
-def _steps(images: int) -> Sequence[tuple[int, int, int]]:
+def _steps(images: int) -> Sequence[tuple[float, int, int]]:
     return _STEPS[1:] if images < _FEW else _STEPS
 
 
