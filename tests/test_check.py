@@ -17,6 +17,7 @@ from pliant.data.formats import write_annotations, write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.data.suspects import find_suspects, suspicious_points
 from pliant.data.suspects.kinds import _mistyped
+from pliant.data.suspects.whole import _times
 from pliant.data.validation import validate
 from pliant.plots import plot_suspects
 from pliant.shape.symmetry import find_mirror
@@ -83,6 +84,36 @@ def test_landmarks_from_the_last_to_the_first(good):
     worst = suspects_of(with_points(good, 5, lambda points: points[::-1]))[0]
     assert (worst.number, worst.check) == (5, "order")
     assert "reversed" in worst.reason
+
+
+def test_the_order_of_landmarks_changes_no_size(good):
+    """In another order, a shape has no pose that would tell its size."""
+    points = np.array([sample.points() for sample in good])
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(68)
+        for changed, factor in ((points[7, order], 1.0), (points[7, order] / 10, 10.0)):
+            shapes = points.copy()
+            shapes[7] = changed
+            sizes = [one.reason for one in suspicious_points(shapes) if one.check == "size"]
+            assert len(sizes) == (factor > 1)
+            assert all(
+                float(reason.split()[3]) == pytest.approx(factor, rel=0.25) and "times smaller" in reason
+                for reason in sizes
+            )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (2.04, "2.0 times"),
+        (9.7, "10 times"),
+        (85.4, "85 times"),
+        (523.04, "520 times"),
+        (2e9, "more than 1,000 times"),
+    ],
+)
+def test_ratios_have_no_digits_that_say_nothing(ratio, words):
+    assert _times(ratio) == words
 
 
 def test_size_and_rotation(good):

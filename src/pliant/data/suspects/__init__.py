@@ -154,7 +154,7 @@ def _suspicious(
             far = whole.typical(begun.distances)
             order = list(whole.disordered(alike, known, begun.mean, far, points, named))
             found += order
-            found += whole.unusual_sizes(begun.poses, begun.mean, points, sizes, named)
+            found += whole.unusual_sizes(begun.poses, begun.mean, far, points, sizes, named)
             found += whole.unusual_rotations(begun.poses, named)
             if "shape" not in skip or "order" not in skip:
                 apart = np.isin(np.arange(len(points)), [suspect.number for suspect in order])
