@@ -12,12 +12,12 @@ from matplotlib.figure import Figure
 
 from pliant.arrays import Floats, Image, Int32
 from pliant.data.addresses import plain_name
+from pliant.data.suspects import Suspect, about_numbers
 from pliant.plots.axes import Picture, dots, mesh, object_box, outlines, sheet, show
 from pliant.plots.style import STYLE, Style
 
 if TYPE_CHECKING:
     from pliant.data.dataset import Dataset, Sample
-    from pliant.data.suspects import Suspect
 
 
 def plot_samples(samples: Sequence[Sample], columns: int = 6, style: Style = STYLE) -> Figure:
@@ -105,6 +105,8 @@ def plot_suspects(
     figure, axes = sheet(rows, columns, cell * columns, (cell + 0.7) * rows, style)
     for axis in axes.flat:
         axis.set_axis_off()
+    if counted_how := about_numbers(title for _, _, title in panels):
+        figure.supxlabel(fill(counted_how, 42 * columns), fontsize=0.75 * style.font)
     for axis, (sample, marked, title) in zip(axes.flat, panels, strict=False):
         image, points = sample.image(), sample.points()
         show(axis, image, style, box=object_box(image, points))
