@@ -141,7 +141,7 @@ def morphometrics(
         seed=seed,
     )
     files, misread = write_study(output, study, parquet=parquet, force=force)
-    notes = [told(note) for note in (*specimens.notes, *misread)]
+    notes = [told(note) for note in (*specimens.notes, *misread, *study.notes)]
     if specimens.curves and not sliders:
         notes.append("Points of curves are used as fixed landmarks: --sliders curves lets them slide.")
     if as_json:
