@@ -308,6 +308,7 @@ class TestCommand:
         assert said.err == ""
         assert "12 specimens with 8 landmarks, 2 of them slid by bending energy" in said.out
         assert "repeatability 0.9" in said.out
+        assert said.out.count("share: of the sum of all squares; other rows contain error too") == 1
         assert sorted(file.name for file in out.iterdir()) == [
             "anova.csv",
             "consensus.csv",
@@ -349,6 +350,11 @@ class TestCommand:
     def test_curves_that_do_not_slide_are_pointed_out(self, wings, tmp_path, command):
         said = command("morphometrics", wings, "-o", tmp_path / "out", "--unit", "mm")
         assert said.err == "Points of curves are used as fixed landmarks: --sliders curves lets them slide.\n"
+
+    def test_sizes_in_a_unit_without_a_name(self, wings, tmp_path, command):
+        said = command("morphometrics", wings, "-o", tmp_path / "out").out
+        assert " in units of the scale, from " in said
+        assert "scale unit" not in said
 
     def test_json(self, wings, tmp_path, command):
         facts = json.loads(
