@@ -119,6 +119,13 @@ def test_mistakes_in_few_images_are_told_from_opinions():
     assert table.without == pytest.approx(_repeatability(others, 2 * len(MEAN) - 4))
 
 
+def test_the_same_annotation_twice_has_no_disagreement_anywhere():
+    shapes = np.array([face.points() for face in faces(20, image_size=32)])
+    table = procrustes_variance(np.stack([shapes, shapes]))
+    assert table.without is None
+    assert table.sentence.endswith("The annotations agree well.")
+
+
 @pytest.mark.parametrize(("objects", "told"), [(9, False), (10, True), (11, True)])
 def test_one_image_in_ten_is_few(objects, told):
     shapes = shapes_with(np.random.default_rng(6), objects, 3.0, 0.3)
