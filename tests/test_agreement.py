@@ -9,7 +9,7 @@ import scipy.stats
 
 from pliant.data.agreement import compare, compare_datasets, match_names
 from pliant.data.dataset import dataset_from_arrays
-from pliant.data.formats import write_landmarks
+from pliant.data.formats import read_landmarks, write_landmarks
 from pliant.data.loading import load_dataset
 from pliant.shape import generalised_procrustes
 from pliant.shape.variance import (
@@ -119,6 +119,13 @@ def test_mistakes_in_few_images_are_told_from_opinions():
     assert table.without == pytest.approx(_repeatability(others, 2 * len(MEAN) - 4))
 
 
+def test_the_same_annotation_twice_has_no_disagreement_anywhere():
+    shapes = np.array([face.points() for face in faces(20, image_size=32)])
+    table = procrustes_variance(np.stack([shapes, shapes]))
+    assert table.without is None
+    assert table.sentence.endswith("The annotations agree well.")
+
+
 @pytest.mark.parametrize(("objects", "told"), [(9, False), (10, True), (11, True)])
 def test_one_image_in_ten_is_few(objects, told):
     shapes = shapes_with(np.random.default_rng(6), objects, 3.0, 0.3)
@@ -202,7 +209,22 @@ class TestCommand:
     def test_in_words(self, folders, command):
         done = command("check", folders[0], "--against", folders[1])
         assert "8 images" in done.out
+        assert done.out.count("of the object's size") == 8
+        assert "Landmarks are counted from 0 here" in done.out
         assert "of the variation in shape comes from the annotators" in " ".join(done.out.split())
+
+    def test_only_images_that_differ_are_listed(self, folders, command, tmp_path):
+        for file in folders[0].iterdir():
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+        changed = sorted(tmp_path.glob("*.pts"))[3]
+        points = read_landmarks(changed)
+        write_landmarks(changed, points + (2, 0))
+        said = command("check", folders[0], "--against", tmp_path).out
+        assert said.count("of the object's size") == 1
+        assert f"{changed.stem}.jpg: " in said
+        said = command("check", folders[0], "--against", folders[0]).out
+        assert "no image differs by 0.05% of the object's size or more" in said
+        assert "largest differences" not in said
 
     def test_as_json(self, folders, command):
         found = json.loads(command("check", folders[0], "--against", folders[1], "--json").out)

@@ -13,10 +13,11 @@ from pliant.cli import app
 from pliant.data.annotation import Annotation
 from pliant.data.checking import check_dataset
 from pliant.data.dataset import Dataset, dataset_from_arrays
-from pliant.data.formats import write_annotations, write_landmarks
+from pliant.data.formats import read_landmarks, write_annotations, write_landmarks
 from pliant.data.loading import load_dataset
-from pliant.data.suspects import find_suspects, suspicious_points
+from pliant.data.suspects import COUNTED_FROM_0, about_numbers, find_suspects, suspicious_points
 from pliant.data.suspects.kinds import _mistyped
+from pliant.data.suspects.whole import _times
 from pliant.data.validation import validate
 from pliant.plots import plot_suspects
 from pliant.shape.symmetry import find_mirror
@@ -85,6 +86,36 @@ def test_landmarks_from_the_last_to_the_first(good):
     assert "reversed" in worst.reason
 
 
+def test_the_order_of_landmarks_changes_no_size(good):
+    """In another order, a shape has no pose that would tell its size."""
+    points = np.array([sample.points() for sample in good])
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(68)
+        for changed, factor in ((points[7, order], 1.0), (points[7, order] / 10, 10.0)):
+            shapes = points.copy()
+            shapes[7] = changed
+            sizes = [one.reason for one in suspicious_points(shapes) if one.check == "size"]
+            assert len(sizes) == (factor > 1)
+            assert all(
+                float(reason.split()[3]) == pytest.approx(factor, rel=0.25) and "times smaller" in reason
+                for reason in sizes
+            )
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (2.04, "2.0 times"),
+        (9.7, "10 times"),
+        (85.4, "85 times"),
+        (523.04, "520 times"),
+        (2e9, "more than 1,000 times"),
+    ],
+)
+def test_ratios_have_no_digits_that_say_nothing(ratio, words):
+    assert _times(ratio) == words
+
+
 def test_size_and_rotation(good):
     def small(points):
         return 48 + (points - 48) / 5
@@ -135,6 +166,25 @@ def test_the_sheet_is_drawn(good):
     titles = [axis.get_title().replace("\n", " ") for axis in figure.axes]
     assert titles[0].startswith("sample 7: the order seems to be reversed")
     assert titles[1] == "sample 1, for comparison"
+    assert figure.get_supxlabel() == ""
+    shifted = replace(found[0], reason="landmark 3 is 14 px from where other samples have it.")
+    assert "counted from 0" in plot_suspects(good, [shifted]).get_supxlabel().replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "numbers"),
+    [
+        ("landmark 2 and landmark 5 seem to be swapped", True),
+        ("the landmarks from 3 to 7 seem to be numbered backwards", True),
+        ("4 landmarks (3, 5, 6, 9) are 5 to 9 px from where other samples have them.", True),
+        ("landmarks 0-3 lie far outside the image of 96 x 96 pixels.", True),
+        ("'tip' and 'notch' seem to be swapped", False),
+        ("the landmarks from 'a' to 'd' seem to be numbered backwards", False),
+        ("the object is 10 times smaller than usual", False),
+    ],
+)
+def test_where_landmarks_have_numbers_it_is_said_how_they_count(sentence, numbers):
+    assert about_numbers(["the object faces the other way", sentence]) == (COUNTED_FROM_0 if numbers else "")
 
 
 @pytest.fixture(scope="module")
@@ -175,6 +225,17 @@ class TestCommand:
         assert found["samples"] == 33
         assert {row["sample"] for row in found["suspects"]} == {str(bad / "face-0001.jpg")}
         assert self.check(folder, bad, "--quiet", code=3).output == ""
+        assert COUNTED_FROM_0 not in done.stdout
+
+    def test_numbers_of_landmarks_count_from_0(self, folder, tmp_path):
+        bad = tmp_path / "bad"
+        write_faces(bad, 1, seed=12, image_size=96)
+        points = read_landmarks(bad / "face-0000.pts")
+        points[30] = 900, 900
+        write_landmarks(bad / "face-0000.pts", points)
+        said = self.check(folder, bad, code=3).stdout
+        assert "landmark 30 lies far outside" in said
+        assert said.count(COUNTED_FROM_0) == 1
 
     def test_wrong_words_get_a_sentence(self, folder):
         done = self.check(folder, "--skip", "shapes", code=1)

@@ -308,6 +308,7 @@ class TestCommand:
         assert said.err == ""
         assert "12 specimens with 8 landmarks, 2 of them slid by bending energy" in said.out
         assert "repeatability 0.9" in said.out
+        assert said.out.count("share: of the sum of all squares; other rows contain error too") == 1
         assert sorted(file.name for file in out.iterdir()) == [
             "anova.csv",
             "consensus.csv",
@@ -350,6 +351,11 @@ class TestCommand:
         said = command("morphometrics", wings, "-o", tmp_path / "out", "--unit", "mm")
         assert said.err == "Points of curves are used as fixed landmarks: --sliders curves lets them slide.\n"
 
+    def test_sizes_in_a_unit_without_a_name(self, wings, tmp_path, command):
+        said = command("morphometrics", wings, "-o", tmp_path / "out").out
+        assert " in units of the scale, from " in said
+        assert "scale unit" not in said
+
     def test_json(self, wings, tmp_path, command):
         facts = json.loads(
             command("morphometrics", wings, "-o", tmp_path / "out", "--replicates", wings, "--json").out
@@ -384,6 +390,57 @@ class TestCommand:
             "morphometrics", tmp_path / "a.tps", "-o", tmp_path / "out", "--sliders", "curves", code=1
         )
         assert "--sliders curves: no TPS file has the same CURVES" in said.err
+
+
+class TestStandingOut:
+    """A mistake is named by its specimen, and what is usual is not."""
+
+    @pytest.fixture
+    def found(self):
+        shapes = shapes_of(30, noise=1.5)
+        nothing, names = np.full(30, np.nan), tuple(f"wing{k}" for k in range(30))
+        return Specimens(
+            names, shapes, names, (), np.full(30, 0.05), "mm", (), nothing, np.zeros(30, dtype=bool)
+        )
+
+    def test_landmarks_in_reverse_order(self, found):
+        assert measure(found).notes == ()
+        found.points[4] = found.points[4, ::-1]
+        (note,) = measure(found).notes
+        assert note.startswith("The shape of wing4 is ")
+        assert (
+            "times as far from the consensus as the median: are its landmarks in order? pliant check" in note
+        )
+        found.points[7] = found.points[7, ::-1]
+        assert "the median; 1 other stands out too: " in measure(found).notes[0]
+
+    @pytest.mark.parametrize(
+        ("factor", "size"), [(10, "46.31"), (0.1, "0.4631"), (3.5, "16.21"), (2.5, ""), (0.4, "")]
+    )
+    def test_another_scale(self, found, factor, size):
+        found.scales[9] *= factor
+        notes = measure(found).notes
+        assert len(notes) == bool(size)
+        if size:
+            assert notes[0].startswith(f"The centroid size of wing9 is {size}")
+            assert " mm, where the median is 4." in notes[0]
+            assert "is its scale right? pliant check" in notes[0]
+
+    def test_a_growth_series_is_no_mistake(self, found):
+        assert measure(replace(found, scales=np.geomspace(0.01, 0.3, 30))).notes == ()
+
+    def test_copies_of_one_shape_differ_by_rounding(self, found):
+        same = found.points[:1] * np.linspace(1, 1.5, 30)[:, None, None] + 1 / 3
+        assert measure(replace(found, points=same)).notes == ()
+
+    def test_the_command_says_it(self, tmp_path, command):
+        shapes = shapes_of(20)
+        shapes[3] = shapes[3, ::-1]
+        (tmp_path / "wings.tps").write_text(tps_text(shapes, curves=False))
+        words = ("morphometrics", tmp_path / "wings.tps", "-o", tmp_path / "out", "--unit", "mm")
+        said = command(*words).err
+        assert said.startswith("The shape of wing3 is ")
+        assert json.loads(command(*words, "--force", "--json").out)["notes"] == [said.strip()]
 
 
 class TestForR:

@@ -1,5 +1,6 @@
 """The length of a pixel comes along from file to file, and is asked for where it is lost."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -76,13 +77,47 @@ def test_held_out_samples_keep_their_scales(wings, command):
 def test_convert_takes_a_scale(wings, command):
     bare = [pliant.data.Annotation(f"photos/{one.image}", one.points) for one in wings]
     pliant.write_annotations("bare.csv", bare)
-    command("convert", "bare.csv", "bare.tps")
+    said = command("convert", "bare.csv", "bare.tps").err
+    assert said == "No object has a scale, so there is no SCALE: --scale NUMBER says how long a pixel is.\n"
+    assert command("convert", "bare.csv", "bare.parquet").err == ""
     assert "SCALE" not in Path("bare.tps").read_text()
     for scale, expected in (("0,02", [0.02] * 14), ("wings.tps", [one.spacing for one in wings])):
-        command("convert", "bare.csv", "scaled.tps", "--scale", scale, "--force")
+        assert command("convert", "bare.csv", "scaled.tps", "--scale", scale, "--force").err == ""
         assert [one.spacing for one in tps.read_specimens(Path("scaled.tps"))] == expected
-    command("convert", "wings.tps", "kept.tps", "--images", "photos", "--scale", "7")
+    words = ("convert", "wings.tps", "kept.tps", "--images", "photos", "--scale")
+    said = command(*words, "7").err
+    assert said.startswith(
+        "14 images, such as face0.png, have a scale of their own, which was used in place of "
+    )
+    assert said.endswith("of --scale 7.\n")
+    assert json.loads(command(*words, "7", "--json", "--dry-run", "--force").out)["notes"] == [said.strip()]
+    assert command(*words, "wings.tps", "--force").err == ""
     assert tps.read_specimens(Path("kept.tps"))[0].spacing == wings[0].spacing
+
+
+def test_a_scale_that_is_not_used_is_said(wings, command):
+    words = ("morphometrics", "wings.tps", "--unit", "mm", "--force", "-o", "shapes", "--scale")
+    said = command(*words, "0.1")
+    sentence = (
+        "14 images, such as face0.png, have a scale of their own, which was used in place of --scale 0.1.\n"
+    )
+    assert said.err == sentence
+    assert json.loads(command(*words, "0.1", "--json").out)["notes"] == [sentence.strip()]
+    assert command(*words, "wings.tps").err == ""
+    Path("one.csv").write_text("image,scale\nface3.png,0.5\n")
+    said = command(*words, "one.csv").err
+    assert said == "face3.png has a scale of its own, which was used in place of --scale one.csv.\n"
+
+
+def test_a_file_of_scales_of_other_images(wings, command):
+    bare = [pliant.data.Annotation(f"photos/{one.image}", one.points) for one in wings]
+    pliant.write_annotations("bare.csv", bare)
+    Path("others.tps").write_text(Path("wings.tps").read_text().replace("IMAGE=face", "IMAGE=fly"))
+    sentence = "this file names none of the 14 images: it has fly0.png, for example, and not face0.png."
+    for words in (("morphometrics", "bare.csv", "-o", "shapes"), ("convert", "bare.csv", "bare.tps")):
+        assert f"--scale others.tps: {sentence}" in command(*words, "--scale", "others.tps").err
+    with pytest.raises(ValueError, match="nothing.tps: this file cannot be read"):
+        read_specimens("bare.csv", scale="nothing.tps")
 
 
 def test_scales_that_are_given(wings):

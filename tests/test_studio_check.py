@@ -91,6 +91,10 @@ def test_a_swap_is_found_mended_and_undone(opened: Any) -> None:
     (one,) = checked(client, desk)
     assert (one["index"], one["kind"], one["landmarks"], one["state"]) == (4, "swapped", [1, 5], "open")
     assert one["reason"].startswith("Landmark 1 and landmark 5 seem to be swapped")
+    said = client.get("/api/check").json()["sentence"]
+    assert said.startswith(
+        "24 images were compared: 1 of them may be wrong. Landmarks are counted from 0 here"
+    )
     close = client.get("/api/check/0").json()
     assert (close["width"], close["height"]) == (160, 120)
     assert close["points"][1] == close["mend"][5]

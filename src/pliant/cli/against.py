@@ -11,12 +11,16 @@ if TYPE_CHECKING:
     from pliant.data.agreement import Agreement
     from pliant.shape.variance import ShapeVariance, Variation
 
+_LEAST = 0.0005
+"""Differences below this share of the object's size would be listed as 0.0 %."""
+
 
 def print_agreement(found: Agreement) -> None:
     """All that a person wants to know about two annotations, on the terminal."""
     from rich.table import Table
 
     from pliant.data.addresses import plain_name
+    from pliant.data.suspects import COUNTED_FROM_0
 
     table = Table()
     table.add_column("landmark", overflow="fold")
@@ -28,9 +32,15 @@ def print_agreement(found: Agreement) -> None:
         chance = "" if row["bias_chance"] is None else f"{row['bias_chance']:.2g}"
         table.add_row(str(row["name"] or row["landmark"]), *cells, chance)
     console().print(table)
+    if not found.names:
+        say(COUNTED_FROM_0)
     shares = found.of_images
-    say("largest differences between the two:")
-    for number in found.worst_first[:MOST_LINES]:
+    differing = [number for number in found.worst_first if shares[number] >= _LEAST]
+    if differing:
+        say("largest differences between the two:")
+    else:
+        say(f"no image differs by {_LEAST:.2%} of the object's size or more")
+    for number in differing[:MOST_LINES]:
         say(f"  {plain_name(found.images[number])}: {shares[number]:.1%} of the object's size")
     for names, where in ((found.only_first, "first"), (found.only_second, "second")):
         if names:

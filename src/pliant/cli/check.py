@@ -153,7 +153,7 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
 
     from pliant.data.addresses import plain_name
     from pliant.data.advice import advice
-    from pliant.data.suspects import FEWEST
+    from pliant.data.suspects import FEWEST, about_numbers
     from pliant.data.validation import about_range
 
     problems, suspects = checked.valid.problems, checked.suspects
@@ -174,6 +174,8 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
             "severity: 1 is the limit of a check, and larger numbers are further beyond it. Limits are relative "
             "to the other samples, so findings near 1 can change when samples are added or removed."
         )
+    if counted_how := about_numbers([*problems, *(suspect.reason for suspect in suspects)]):
+        say(counted_how)
     if len(dataset) < FEWEST:
         say(f"fewer than {FEWEST} samples: too few to compare landmarks between samples")
     facing = sum(suspect.kind == "mirrored" and suspect.check == "facing" for suspect in suspects)

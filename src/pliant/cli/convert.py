@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pliant.cli.exits import INCOMPLETE
-from pliant.cli.options import AsJson, DryRun, Quiet, SettingsFile, Verbose, check_target, say_settings
+from pliant.cli.options import (
+    AsJson,
+    DryRun,
+    Quiet,
+    SettingsFile,
+    Verbose,
+    check_target,
+    say_settings,
+    told,
+)
 from pliant.terminal import counted, say, shortened
 
 if TYPE_CHECKING:
@@ -100,18 +109,20 @@ def convert(
     problems = [*plan.problems, *done.problems]
     if preview is not None and not dry_run:
         problems += _draw(done.objects, preview)
+    notes = [told(note) for note in plan.notes]
     report: dict[str, Any] = {
         "objects": len(done.objects),
         "landmarks": sum(len(one.annotation.points) for one in done.objects),
         "format": plan.format,
         "written": [str(file) for file in done.files],
         "lost": list(done.losses),
+        "notes": notes,
         "problems": problems,
     }
     if as_json:
         say(json.dumps(report, indent=2))
     else:
-        for sentence in (*shortened(problems, "--json lists all"), *done.losses):
+        for sentence in (*shortened(problems, "--json lists all"), *done.losses, *notes):
             say(sentence, colour="yellow", error=True)
     if not (quiet or as_json):
         count = len(plan.targets) if dry_run else len(done.files)

@@ -141,7 +141,7 @@ def morphometrics(
         seed=seed,
     )
     files, misread = write_study(output, study, parquet=parquet, force=force)
-    notes = [told(note) for note in (*specimens.notes, *misread)]
+    notes = [told(note) for note in (*specimens.notes, *misread, *study.notes)]
     if specimens.curves and not sliders:
         notes.append("Points of curves are used as fixed landmarks: --sliders curves lets them slide.")
     if as_json:
@@ -184,6 +184,8 @@ def _sliders(declared: str, specimens: Any) -> Any:
 
 
 def _print(study: Study, slide: str) -> None:
+    from pliant.morphometrics.specimens import UNNAMED
+
     specimens, shapes = study.specimens, study.shapes
     many = len(shapes.sliders)
     how = (
@@ -194,7 +196,9 @@ def _print(study: Study, slide: str) -> None:
     say(f"{counted(len(specimens), 'specimen')} with {counted(len(shapes.consensus), 'landmark')}{how}")
     sizes = shapes.centroid_sizes
     span = f"from {sizes.min():.4g} to {sizes.max():.4g}"
-    say(f"centroid size: mean {sizes.mean():.4g} {specimens.length_unit}, {span}")
+    unit = specimens.length_unit
+    measured = f"{sizes.mean():.4g} {'in units of the scale' if unit == UNNAMED else unit}"
+    say(f"centroid size: mean {measured}, {span}")
     furthest = int(shapes.distances.argmax())
     say(
         f"Procrustes distance from the consensus: mean {shapes.distances.mean():.4f}, largest "
@@ -202,6 +206,11 @@ def _print(study: Study, slide: str) -> None:
     )
     for what, table in study.variance.items():
         _print_variance(what, table)
+    if any(table.repeatability is not None for table in study.variance.values()):
+        say(
+            "share: of the sum of all squares; other rows contain error too, so the part of one measurement that "
+            "is error is larger than the share of the error"
+        )
 
 
 def _print_variance(what: str, table: Anova) -> None:

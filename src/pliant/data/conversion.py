@@ -15,11 +15,11 @@ from pliant.data.addresses import Source, is_address, is_file, path_in_store, pl
 from pliant.data.advice import advice
 from pliant.data.annotation import Annotation, Convention
 from pliant.data.dataset import Sample
-from pliant.data.formats import Format, find_format, format_for_ending, write_annotations
+from pliant.data.formats import Format, find_format, format_for_ending, tps, write_annotations
 from pliant.data.images import ImageError, image_size
 from pliant.data.landmark_names import differing_names, usual_names
 from pliant.data.loading import load_dataset
-from pliant.data.scales import given_scale, scale_of
+from pliant.data.scales import about_given, given_scale, scale_of
 from pliant.data.validation import numbered
 from pliant.files import real_path, replaced
 from pliant.terminal import counted
@@ -50,6 +50,8 @@ class Plan:
         The objects that each file will hold, each with its `annotation` and its `sample`.
     problems : tuple of str
         A sentence for each object that cannot be converted.
+    notes : tuple of str
+        Sentences about the length of a pixel: where it is unknown, or was given for nothing.
 
     Examples
     --------
@@ -65,6 +67,7 @@ class Plan:
     format: str
     targets: Mapping[Path, Sequence[Converted]]
     problems: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @property
     def objects(self) -> tuple[Converted, ...]:
@@ -162,6 +165,7 @@ def plan_conversion(
     samples = load_dataset(source, images=images, format=from_format)
     lengths = None if scale is None else given_scale(scale)
     read, problems = _read(samples, None if to_folder else output.parent)
+    notes = [] if scale is None or lengths is None else _about_scale(scale, lengths, read)
     read = [_with_scale(one, lengths) for one in read]
     read, unsized = _with_sizes(read, convention, to_format)
     read, strayed = _without_strays(read, convention, to_format)
@@ -172,7 +176,9 @@ def plan_conversion(
         raise ValueError(f"{source}: nothing could be converted. {why}")
     targets = _targets(read, output, module.EXTENSIONS[0]) if to_folder else {output: read}
     _refuse(targets, source, samples, force)
-    return Plan(source, to_format, targets, tuple(problems))
+    if to_format.partition(":")[0] == tps.NAME and all(one.annotation.spacing is None for one in read):
+        notes.append("No object has a scale, so there is no SCALE: scale=NUMBER says how long a pixel is.")
+    return Plan(source, to_format, targets, tuple(problems), tuple(notes))
 
 
 def convert(plan: Plan) -> Conversion:
@@ -268,13 +274,27 @@ def _read(samples: Iterable[Sample], home: Path | None) -> tuple[list[Converted]
     return read, problems
 
 
+def _about_scale(
+    scale: float | Path | str, lengths: float | Mapping[str, float], read: Sequence[Converted]
+) -> list[str]:
+    """A sentence if the scale that was given is not used."""
+    # Objects of one image have one scale.
+    own = {_scale_names(one): one.annotation.spacing for one in read}
+    return about_given(scale, lengths, list(own), list(own.values()))
+
+
+def _scale_names(one: Converted) -> tuple[str, str]:
+    """The names that an image may have in a list of scales."""
+    return one.annotation.image, one.sample.name.partition(", object ")[0]
+
+
 def _with_scale(one: Converted, lengths: float | Mapping[str, float] | None) -> Converted:
     """With the length of a pixel that was given, or that of a DICOM image, if the landmark file says none."""
     annotation, sample = one.annotation, one.sample
     if annotation.spacing is not None:
         return one
     if lengths is not None:
-        spacing = scale_of(lengths, annotation.image, sample.name.partition(", object ")[0])
+        spacing = scale_of(lengths, *_scale_names(one))
     else:
         try:
             spacing = sample.spacing()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 
 from pliant.data.formats import tps
@@ -12,6 +12,9 @@ from pliant.data.formats.tps import pixel_length
 from pliant.files import require_plain
 
 _COLUMNS = {"image", "scale"}
+
+_SAME = 1e-6
+"""Scales that differ by less than this are the same, written with other digits."""
 
 
 def given_scale(scale: float | Path | str) -> float | Mapping[str, float]:
@@ -36,6 +39,37 @@ def scale_of(given: float | Mapping[str, float], *names: str) -> float | None:
         return given
     wanted = (*names, *(PureWindowsPath(name).name for name in names))
     return next((given[name] for name in wanted if name in given), None)
+
+
+def about_given(
+    scale: float | Path | str,
+    given: float | Mapping[str, float],
+    images: Sequence[Sequence[str]],
+    own: Sequence[float | None],
+) -> list[str]:
+    """A sentence if what a user gave as `scale` says nothing about these images, or is not used for some of them.
+
+    `images` has the names that each goes by, and `own` the scales that their files give.
+    """
+    offered = [scale_of(given, *names) for names in images]
+    plain = [PureWindowsPath(names[0]).name for names in images]
+    if images and isinstance(given, Mapping) and not any(offered):
+        named = PureWindowsPath(next(iter(given))).name
+        which = f"none of the {len(plain):,} images" if len(plain) > 1 else "no image here"
+        return [f"scale={scale}: this file names {which}: it has {named}, for example, and not {plain[0]}."]
+    unused = [
+        name
+        for name, length, mine in zip(plain, offered, own, strict=True)
+        if mine is not None and length is not None and not math.isclose(length, mine, rel_tol=_SAME)
+    ]
+    if not unused:
+        return []
+    have = (
+        f"{len(unused):,} images, such as {unused[0]}, have a scale of their own"
+        if len(unused) > 1
+        else f"{unused[0]} has a scale of its own"
+    )
+    return [f"{have}, which was used in place of scale={scale}."]
 
 
 def _is_number(text: str) -> bool:

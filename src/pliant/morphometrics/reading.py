@@ -17,7 +17,7 @@ from pliant.data.formats import tps
 from pliant.data.image_lookup import image_of
 from pliant.data.images import ImageError, image_size, image_spacing
 from pliant.data.loading import load_dataset
-from pliant.data.scales import given_scale, scale_of
+from pliant.data.scales import about_given, given_scale, scale_of
 from pliant.morphometrics.specimens import MILLIMETRES, UNNAMED, Specimens, about_scales, counted
 from pliant.table import read_fits, read_head
 
@@ -329,8 +329,12 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
     """The specimens with scales for those that had none, and a sentence if some still have none."""
     scales = specimens.scales.copy()
     without = np.isnan(scales)
+    notes: list[str] = []
     if scale is not None:
         given = given_scale(scale)
+        names = [(image or name, name) for image, name in zip(specimens.images, specimens.names, strict=True)]
+        own = [None if np.isnan(length) else float(length) for length in scales]
+        notes = about_given(scale, given, names, own)
         for number in np.flatnonzero(without):
             found = scale_of(given, specimens.images[number], specimens.names[number])
             scales[number] = np.nan if found is None else found
@@ -341,4 +345,4 @@ def _scaled(specimens: Specimens, scale: float | Path | str | None, unit: str) -
         kinds.add(unit or UNNAMED)
     named = unit or (MILLIMETRES if kinds == {MILLIMETRES} else UNNAMED)
     scaled = replace(specimens, scales=scales, unit=named)
-    return replace(scaled, notes=(*specimens.notes, *about_scales(scaled)))
+    return replace(scaled, notes=(*specimens.notes, *notes, *about_scales(scaled)))

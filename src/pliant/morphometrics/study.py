@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pliant.arrays import Concise
+import numpy as np
+from numpy.typing import NDArray
+
+from pliant.arrays import Concise, Float64
 from pliant.morphometrics.anova import Anova, procrustes_anova
 from pliant.morphometrics.sliders import Sliders, write_sliders
 from pliant.morphometrics.sliding import Slide
-from pliant.morphometrics.specimens import Specimens
+from pliant.morphometrics.specimens import UNNAMED, Specimens
 from pliant.morphometrics.superimposition import Scaling, Superimposition, superimpose
 from pliant.morphometrics.tables import write_anova, write_consensus, write_coordinates, write_tps
 
@@ -23,6 +26,12 @@ FILES = (
     "anova.csv",
 )
 """What a folder may have."""
+
+_TIMES, _SPREADS = 3.0, 6.0
+"""What stands out is so many times the median, and so many robust standard deviations from it."""
+
+_NEAR = 1e-3
+"""Shapes that are nearer to the consensus than this share of their size are as good as the same."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,12 +53,56 @@ class Study(Concise):
     >>> study = pliant.morphometrics.measure(pliant.morphometrics.read_specimens("photographs/"))
     >>> study.shapes.coordinates.shape, dict(study.variance)
     ((12, 68, 2), {})
+    >>> study.notes
+    ()
 
     """
 
     specimens: Specimens
     shapes: Superimposition
     variance: Mapping[str, Anova]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about a shape and a size that stand out, such as those of a mistake; usually none.
+
+        One stands out if its distance from the consensus, or its centroid size, is more than three times as large
+        as the median, and further from it than six standard deviations of the logarithms, found from the median
+        deviation. Sizes may be as much smaller, too.
+        """
+        notes = []
+        distances, sizes = np.maximum(self.shapes.distances, _NEAR), self.shapes.centroid_sizes
+        names = self.specimens.names
+        if len(far := _standing_out(distances, smaller=False)):
+            times = distances[far[0]] / np.median(distances)
+            notes.append(
+                f"The shape of {names[far[0]]} is {times:.2g} times as far from the consensus as the median"
+                f"{_and_others(len(far) - 1)}: are its landmarks in order? pliant check says what may be wrong."
+            )
+        if len(far := _standing_out(sizes)):
+            unit = "" if self.specimens.length_unit == UNNAMED else f" {self.specimens.length_unit}"
+            notes.append(
+                f"The centroid size of {names[far[0]]} is {sizes[far[0]]:.4g}{unit}, where the median is "
+                f"{np.median(sizes):.4g}{unit}{_and_others(len(far) - 1)}: is its scale right? pliant check says "
+                "what may be wrong."
+            )
+        return tuple(notes)
+
+
+def _standing_out(values: Float64, *, smaller: bool = True) -> NDArray[np.intp]:
+    """The numbers of values `(n,)` far from the median, the furthest first; see `Study.notes`."""
+    logarithms = np.log(values)
+    away = logarithms - np.median(logarithms)
+    limit = max(np.log(_TIMES), _SPREADS * 1.4826 * float(np.median(np.abs(away))))
+    away = np.abs(away) if smaller else away
+    order = np.argsort(-away, kind="stable")
+    return np.asarray(order[away[order] > limit], dtype=np.intp)
+
+
+def _and_others(count: int) -> str:
+    if not count:
+        return ""
+    return "; 1 other stands out too" if count == 1 else f"; {count:,} others stand out too"
 
 
 def measure(

@@ -116,7 +116,7 @@ def _explain_order(figure: Figure, axes: Any, most: int, style: Style) -> None:
         aspect=40,
         ticks=MaxNLocator(6, integer=True),
     )
-    bar.set_label("number of the landmark", fontsize=style.font)
+    bar.set_label("number of the landmark, counted from 0", fontsize=style.font)
     bar.ax.tick_params(labelsize=0.9 * style.font)
 
 

@@ -23,6 +23,9 @@ _TRIALS = 999
 _CONCENTRATED = 0.1
 """If half of the disagreement is in this share of the images or less, that is said."""
 
+_ROUNDING = 1e-12
+"""A smaller share of all squares is none."""
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -145,7 +148,8 @@ def procrustes_variance(shapes: Floats) -> ShapeVariance:
     apart = np.sum((data - data.mean(axis=0)) ** 2, axis=(0, 2))
     worst = np.argsort(-apart)
     half = int(np.searchsorted(np.cumsum(apart[worst]), 0.5 * np.sum(apart))) + 1
-    few = half <= _CONCENTRATED * objects
+    # Rounding is no disagreement.
+    few = half <= _CONCENTRATED * objects and float(np.sum(apart)) > _ROUNDING * total
     return ShapeVariance(
         _row("objects", between, freedom[0], mean_squares[2], freedom[2]),
         _row("annotators", side, freedom[1], mean_squares[2], freedom[2], _bias_chance(data)),

@@ -17,7 +17,7 @@ import numpy as np
 
 from pliant.arrays import Float64
 from pliant.data.images import ImageError, image_size, read_image
-from pliant.data.suspects import FEWEST, Suspect, from_another_edge, suspicious_points
+from pliant.data.suspects import FEWEST, Suspect, about_numbers, from_another_edge, suspicious_points
 from pliant.files import open_plain, replaced
 from pliant.limits import parsed_json
 from pliant.studio.annotating import as_points
@@ -244,6 +244,7 @@ def _searched(studio: Studio, job: Job) -> _Outcome:
     said = f"{len(images)} images were compared: " + (
         "nothing looks wrong." if not where else f"{where} of them may be wrong."
     )
+    said = f"{said} {about_numbers(one.reason for one in found)}".rstrip()
     return _Outcome(
         len(images),
         said,

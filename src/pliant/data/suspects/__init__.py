@@ -19,7 +19,7 @@ from pliant.data.suspects.edges import from_another_edge
 from pliant.data.suspects.kinds import explained, swapped_pairs
 from pliant.data.suspects.pictures import blank, duplicates, thumbnail
 from pliant.data.suspects.stated import stated_otherwise
-from pliant.data.suspects.suspect import Suspect
+from pliant.data.suspects.suspect import COUNTED_FROM_0, Suspect, about_numbers
 from pliant.data.suspects.usual import Bools
 from pliant.data.suspects.wrong import Findings, beginning, find_wrong
 from pliant.data.validation import Validated
@@ -27,7 +27,10 @@ from pliant.shape.facing import facing_alike, find_mirrored
 from pliant.shape.missing import complete
 from pliant.threads import one_blas_thread
 
-__all__ = ["CHECKS", "FEWEST", "Suspect", "find_suspects", "from_another_edge", "suspicious_points"]
+__all__ = [
+    "CHECKS", "COUNTED_FROM_0", "FEWEST", "Suspect", "about_numbers", "find_suspects", "from_another_edge",
+    "suspicious_points",
+]  # fmt: skip
 
 CHECKS = (
     "facing", "order", "shape", "size", "rotation", "names", "resized", "scale", "blank", "duplicate", "turned",
@@ -154,7 +157,7 @@ def _suspicious(
             far = whole.typical(begun.distances)
             order = list(whole.disordered(alike, known, begun.mean, far, points, named))
             found += order
-            found += whole.unusual_sizes(begun.poses, begun.mean, points, sizes, named)
+            found += whole.unusual_sizes(begun.poses, begun.mean, far, points, sizes, named)
             found += whole.unusual_rotations(begun.poses, named)
             if "shape" not in skip or "order" not in skip:
                 apart = np.isin(np.arange(len(points)), [suspect.number for suspect in order])

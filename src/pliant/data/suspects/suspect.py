@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pliant.arrays import Float64
+
+COUNTED_FROM_0 = (
+    "Landmarks are counted from 0 here: landmark 2 is the third in the file, and number 3 in tpsDig, R and "
+    "pliant morphometrics."
+)
 
 
 @dataclass(frozen=True)
@@ -51,3 +58,9 @@ class Suspect:
     other: str = ""
     kind: str = ""
     mend: Float64 | None = field(default=None, compare=False, repr=False)
+
+
+def about_numbers(sentences: Iterable[str]) -> str:
+    """How landmarks are counted, if one of these sentences about them has the number of one; otherwise nothing."""
+    numbered = re.compile(r"landmarks? (from )?\(?\d")
+    return COUNTED_FROM_0 if any(numbered.search(one) for one in sentences) else ""

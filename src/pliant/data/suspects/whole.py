@@ -41,8 +41,7 @@ def disordered(
 
     `distances (k,)` say how far shapes `(k, v, 2)` are from the mean; `points (k, v, 2)` are those of the images.
     """
-    usual = float(np.median(distances))
-    far = np.flatnonzero(distances > 3 * usual)
+    far = np.flatnonzero(_is_far(distances))
     if not len(far):
         return
     some, here = shapes[far], known[far]
@@ -64,7 +63,7 @@ def disordered(
         best = int(np.argmin(nearer[:, row]))
         number = int(far[row])
         ratio = float(distances[number] / max(nearer[best, row], 1e-9))
-        reason = f"{list(others)[best]} {ratio:.1f} times better."
+        reason = f"{list(others)[best]} {_times(ratio)} better."
         mend = points[number, ::-1].copy() if best == 1 else None
         if best == 0 and partners is not None:
             mend = points[number, partners]
@@ -86,21 +85,58 @@ def typical(distances: Float64) -> Float64:
 
 
 def unusual_sizes(
-    poses: Similarity, mean: Float64, points: Float64, frames: Sequence[tuple[int, int]], named: Named
+    poses: Similarity,
+    mean: Float64,
+    distances: Float64,
+    points: Float64,
+    frames: Sequence[tuple[int, int]],
+    named: Named,
 ) -> Iterator[Suspect]:
-    """`frames` are width and height of the images, if they are known."""
-    sizes = poses.scale * float(shape_size(mean))
+    """`distances (k,)` are as in `disordered`; `frames` are width and height of the images, if they are known."""
+    sizes = _sizes(poses, mean, distances, points)
     usual = float(np.median(sizes))
     for number, severity in _far_out(np.log(sizes / usual), _LEAST_GROWTH):
         size = float(sizes[number])
         ratio = max(size / usual, usual / size)
-        times = f"{ratio:.0f}" if ratio >= 9.5 else f"{ratio:.1f}"
         what = "larger" if size > usual else "smaller"
         mend = _rescaled(points[number], size / usual, frames[number] if len(frames) else None)
         guess = "" if mend is None else ": is the scale different?"
-        reason = f"the object is {times} times {what} than usual: {size:.0f} pixels instead of {usual:.0f}"
+        reason = f"the object is {_times(ratio)} {what} than usual: {size:.0f} pixels instead of {usual:.0f}"
         reason += guess or "."
         yield Suspect(number, named(number), "size", reason, severity, kind="scale", mend=mend)
+
+
+def _sizes(poses: Similarity, mean: Float64, distances: Float64, points: Float64) -> Float64:
+    """The sizes `(k,)` of objects, whatever the order of their landmarks `(k, v, 2)`.
+
+    The pose of a shape tells its size, unless most landmarks are not where the mean has them. Then the median
+    distance between two landmarks does, which is the same in any order.
+    """
+    sizes = np.asarray(poses.scale * float(shape_size(mean)))
+    lost = _is_far(distances)
+    if np.any(lost):
+        spreads = np.array([_spread(shape) for shape in points])
+        sizes[lost] = spreads[lost] * float(np.median(sizes[~lost]) / np.median(spreads[~lost]))
+    return sizes
+
+
+def _is_far(distances: Float64) -> Bools:
+    """Which shapes have most landmarks where others do not, by their typical `distances (k,)` from the mean."""
+    return np.asarray(distances > 3 * np.median(distances))
+
+
+def _spread(shape: Float64) -> float:
+    """The median distance between two landmarks of a shape `(v, 2)`."""
+    known = shape[~np.isnan(shape[:, 0])]
+    first, second = np.triu_indices(len(known), 1)
+    return max(float(np.median(np.linalg.norm(known[first] - known[second], axis=1))), 1e-9)
+
+
+def _times(ratio: float) -> str:
+    """A ratio in words, without digits that say nothing."""
+    if ratio >= 1000:
+        return "more than 1,000 times"
+    return f"{float(f'{ratio:.2g}'):.0f} times" if ratio >= 9.5 else f"{ratio:.1f} times"
 
 
 def _rescaled(points: Float64, ratio: float, frame: tuple[int, int] | None) -> Float64 | None:
