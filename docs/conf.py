@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -88,8 +89,50 @@ def _displayed(translator: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+_PAGE = re.compile(r"docs/([\w/-]+)\.md")
+"""A page of ours as docstrings and help name it, for people who read them in a terminal."""
+
+_SHORT, _LONG = 30, 40
+"""Code of so few letters stays on one line; a word of so many may be broken anywhere."""
+
+
+def _finish(app: Sphinx, page: nodes.document, name: str) -> None:
+    """Turn the names of our pages into links, and say which code may be broken where a line ends."""
+    for code in list(page.findall(nodes.literal)):
+        text = code.astext()
+        if len(text) <= _SHORT:
+            code["classes"].append("short")
+        elif max(map(len, text.split()), default=0) > _LONG:
+            code["classes"].append("long")
+    for text in list(page.findall(nodes.Text)):
+        if not _inside(text, nodes.FixedTextElement, nodes.reference, nodes.raw):
+            parts = _linked(app, text, name)
+            if len(parts) > 1:
+                text.parent.replace(text, parts)
+
+
+def _inside(node: nodes.Node, *kinds: type[nodes.Node]) -> bool:
+    return node is not None and (isinstance(node, kinds) or _inside(node.parent, *kinds))
+
+
+def _linked(app: Sphinx, text: nodes.Text, name: str) -> list[nodes.Node]:
+    """The pieces of a text on a page, with links where it names pages."""
+    pieces: list[nodes.Node] = []
+    end = 0
+    for found in _PAGE.finditer(text):
+        if found[1] in app.env.all_docs:
+            address = app.builder.get_relative_uri(name, found[1])
+            pieces += [
+                nodes.Text(text[end : found.start()]),
+                nodes.reference("", found[0], refuri=address, internal=True),
+            ]
+            end = found.end()
+    return [*pieces, nodes.Text(text[end:])]
+
+
 def setup(app: Sphinx) -> None:
-    """Have formulas written as MathML."""
+    """Have formulas written as MathML, and pages finished."""
+    app.connect("doctree-resolved", _finish)
     app.add_html_math_renderer(
         "mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None)
     )
