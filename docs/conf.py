@@ -30,8 +30,9 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-# The gallery is written from its sources in gallery/ to examples/, where Sphinx finds its pages.
-exclude_patterns = ["gallery"]
+# The gallery is written from its sources in gallery/ to examples/, where Sphinx finds its pages. gallery.md lists
+# the sources for people who read these files without a site.
+exclude_patterns = ["gallery", "gallery.md"]
 
 myst_enable_extensions = ["dollarmath", "deflist"]
 myst_heading_anchors = 4
@@ -89,6 +90,11 @@ def _displayed(translator: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _show_gallery(app: Sphinx, name: str, source: list[str]) -> None:
+    """Lead from a page to the gallery with its figures, not to the list of its sources."""
+    source[0] = source[0].replace("](gallery.md)", "](examples/index.rst)")
+
+
 _PAGE = re.compile(r"docs/([\w/-]+)\.md")
 """A page of ours as docstrings and help name it, for people who read them in a terminal."""
 
@@ -132,6 +138,7 @@ def _linked(app: Sphinx, text: nodes.Text, name: str) -> list[nodes.Node]:
 
 def setup(app: Sphinx) -> None:
     """Have formulas written as MathML, and pages finished."""
+    app.connect("source-read", _show_gallery)
     app.connect("doctree-resolved", _finish)
     app.add_html_math_renderer(
         "mathml", inline_renderers=(_formula, None), block_renderers=(_displayed, None)
