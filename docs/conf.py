@@ -10,6 +10,7 @@ from docutils import nodes
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
+from sphinx_gallery.directives import imgsgnode
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "src"))
 sys.path.insert(0, str(Path(__file__).parent))
@@ -70,6 +71,7 @@ html_static_path = ["site"]
 html_css_files = ["style.css", "gallery.css"]
 html_copy_source = False
 highlight_language = "text"
+pygments_dark_style = "a11y-high-contrast-dark"
 html_show_sphinx = False
 # Pages load nothing from elsewhere: formulas are MathML, which browsers draw themselves.
 html_math_renderer = "mathml"
@@ -103,7 +105,9 @@ _SHORT, _LONG = 30, 40
 
 
 def _finish(app: Sphinx, page: nodes.document, name: str) -> None:
-    """Turn the names of our pages into links, and say which code may be broken where a line ends."""
+    """Link the pages that are named, say which code may break at the end of a line, and put figures into boxes."""
+    for figure in list(page.findall(imgsgnode)):
+        figure.replace_self(nodes.container("", figure.deepcopy(), classes=["figure"]))
     for code in list(page.findall(nodes.literal)):
         text = code.astext()
         if len(text) <= _SHORT:
