@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 import pliant
@@ -26,6 +27,7 @@ from pliant.plots.captions import caption_of, colour_of
 from pliant.plots.confidence import _roc, _wilson
 from pliant.plots.errors import _extremes, _in_lines, round_limit
 from pliant.plots.fits import _mean_curve, _spread
+from pliant.plots.lettering import write_labels
 from pliant.plots.painter import paint_caption
 from pliant.plots.style import STYLE
 from pliant.starts.noise import perturbed
@@ -33,6 +35,14 @@ from pliant.starts.noise import perturbed
 ERRORS = arrays(
     np.float64, st.integers(1, 30), elements=st.floats(0, 0.2) | st.just(np.nan) | st.just(np.inf)
 )
+
+
+def _contrast(light, dark):
+    """How well two colours (3,), 0 to 255, can be told apart, as the guidelines for the web measure it."""
+    bright, dim = (
+        np.array([0.2126, 0.7152, 0.0722]) @ (np.asarray(colour) / 255) ** 2.2 for colour in (light, dark)
+    )
+    return (bright + 0.05) / (dim + 0.05)
 
 
 ODD_NAME = "$\\frac{$.jpg"
@@ -486,6 +496,32 @@ class TestPainter:
             assert 0 < len(changed) < 0.4 * shape[0] * shape[1]
             assert changed[:, 0].max() < max(24, shape[0] / 8)
             assert (picture == ground).all()
+
+    @pytest.mark.parametrize("ground", [0, 128, 200, 255])
+    @pytest.mark.parametrize("name", ["fit", "start", "truth", "doubt"])
+    def test_labels_and_captions_can_be_read_on_any_picture(self, ground, name):
+        colour = np.rint(255 * np.array(to_rgb(getattr(STYLE, name)))).astype(np.uint8)
+        picture = np.full((300, 300, 3), ground, np.uint8)
+        label = write_labels(picture, np.array([[150.0, 150.0]]), ["tip"], tuple(map(int, colour)), 5.0)
+        for written in (label, paint_caption(picture, "tip", getattr(STYLE, name))):
+            changed = np.argwhere((written != ground).any(axis=2))
+            (top, left), (bottom, right) = changed.min(axis=0), changed.max(axis=0) + 1
+            assert _contrast(colour, written[top, left]) > 3
+            if ground:  # elsewhere, nobody sees where the ground of the text ends
+                for border in (
+                    written[(top, bottom - 1), left:right],
+                    written[top:bottom, (left, right - 1)],
+                ):
+                    assert (border == written[top, left]).all()
+
+    def test_labels_hide_no_landmarks_and_empty_ones_draw_nothing(self):
+        points = np.array([[50.0, 50.0], [62.0, 50.0], [50.0, 62.0], [38.0, 50.0], [50.0, 38.0]])
+        image = np.full((100, 100), 200, np.uint8)
+        plain = plots.paint_overlay(image, points)
+        labelled = plots.paint_overlay(image, points, labels=["a long name"] * 5)
+        for x, y in points.astype(int):
+            np.testing.assert_array_equal(labelled[y, x], plain[y, x])
+        np.testing.assert_array_equal(plots.paint_overlay(image, points, labels=["", " "] * 2 + [""]), plain)
 
     def test_unknown_and_faraway_landmarks_are_left_out(self):
         image = np.full((40, 40), 90, np.uint8)

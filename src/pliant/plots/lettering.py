@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -20,6 +21,9 @@ _DIRECTIONS = np.array(
 )
 """Where a text may stand, seen from its landmark."""
 
+_SEEN = 0.15
+"""The share of a picture's brightness that is left behind a text: every colour of a landmark is brighter."""
+
 
 def write_labels(
     canvas: NDArray[np.uint8],
@@ -33,14 +37,16 @@ def write_labels(
     Each text takes the side on which it covers the fewest landmarks and other texts, outwards if it may choose.
     """
     picture = PIL.Image.fromarray(canvas)
-    pen = PIL.ImageDraw.Draw(picture)
     font = _font(max(9, round(max(canvas.shape[:2]) / 55)))
     middle = places.mean(axis=0)
     taken: list[tuple[float, float, float, float]] = []
     for place, label in zip(places, labels, strict=True):
         text = " ".join(label.split())
-        left, top, right, bottom = pen.textbbox((0, 0), text, font)
-        extent = np.array([right - left, bottom - top])
+        if not text:
+            continue
+        left, top, right, bottom = font.getbbox(text)
+        edge = _edge(font)
+        extent = np.array([right - left + 2 * edge, bottom - top + 2 * edge])
         candidates = []
         for way in _DIRECTIONS:
             corner = place + way * (reach + extent / 2) - extent / 2
@@ -50,14 +56,14 @@ def write_labels(
         outwards = _DIRECTIONS @ (place - middle) / max(float(np.linalg.norm(place - middle)), 1e-9)
         best = candidates[int(np.argmin(4 * inside + crowd - 0.1 * outwards))]
         taken.append(best)
-        pen.text((best[0] - left, best[1] - top), text, colour, font, stroke_width=1, stroke_fill=(0, 0, 0))
+        _write(picture, (best[0] + edge - left, best[1] + edge - top), text, colour, font)
     return np.array(picture)
 
 
 def write_caption(
     canvas: NDArray[np.uint8], text: str, colour: tuple[int, int, int], share: float = 1 / 22
 ) -> NDArray[np.uint8]:
-    """The picture `(h, w, 3)` with a line of text in its upper left corner, outlined in black.
+    """The picture `(h, w, 3)` with a line of text in its upper left corner.
 
     The text is a `share` of the picture's height, at least 14 pixels high, and smaller if it would be too long.
     """
@@ -65,15 +71,32 @@ def write_caption(
     size = max(14, round(canvas.shape[0] * share))
     while size > 8 and _font(size).getlength(text) > canvas.shape[1] - size:
         size -= 1
-    PIL.ImageDraw.Draw(picture).text(
-        (size / 2, size / 3),
-        text,
-        colour,
-        _font(size),
-        stroke_width=max(1, size // 14),
-        stroke_fill=(0, 0, 0),
-    )
+    _write(picture, (size / 2, size / 3), text, colour, _font(size))
     return np.array(picture)
+
+
+def _write(
+    picture: PIL.Image.Image,
+    corner: tuple[float, float],
+    text: str,
+    colour: tuple[int, int, int],
+    font: PIL.ImageFont.FreeTypeFont,
+) -> None:
+    """Write a text into a picture, on a dark ground through which the picture is faintly seen.
+
+    An outline would do for large letters. Those of labels are a pixel thick, and drown in it on a bright picture.
+    """
+    pen = PIL.ImageDraw.Draw(picture)
+    left, top, right, bottom = pen.textbbox(corner, text, font)
+    edge = _edge(font)
+    box = (math.floor(left) - edge, math.floor(top) - edge, math.ceil(right) + edge, math.ceil(bottom) + edge)
+    picture.paste(picture.crop(box).point(lambda tone: _SEEN * tone), box)
+    pen.text(corner, text, colour, font)
+
+
+def _edge(font: PIL.ImageFont.FreeTypeFont) -> int:
+    """How far the dark ground reaches beyond a text."""
+    return max(1, round(font.size / 8))
 
 
 _LINE = 22

@@ -121,6 +121,9 @@ def _painted(
         for colour, thickness in (((0, 0, 0), line + 2), (_rgb(style.lines), line)):
             cv2.polylines(canvas, [run], False, colour, thickness, cv2.LINE_AA, _SHIFT)
     colour = _rgb(name)
+    if labels:  # below the landmarks, which are what the picture is about
+        shown = [label for label, known in zip(labels, near, strict=True) if known]
+        canvas = write_labels(canvas, np.asarray(points[near], dtype=np.float64), shown, colour, diameter)
     inner = np.rint(_DISC * (diameter / 2 * 2**_SHIFT)).astype(np.int32)
     outer = np.rint(_DISC * ((diameter / 2 + max(0.6, 0.1 * diameter)) * 2**_SHIFT)).astype(np.int32)
     for place in places[near & ~hollow]:
@@ -128,9 +131,6 @@ def _painted(
         cv2.fillConvexPoly(canvas, place + inner, colour, cv2.LINE_AA, _SHIFT)
     for point in points[near & hollow]:
         _paint_ring(canvas, point, colour, diameter)
-    if labels:
-        shown = [label for label, known in zip(labels, near, strict=True) if known]
-        canvas = write_labels(canvas, np.asarray(points[near], dtype=np.float64), shown, colour, diameter)
     return canvas
 
 

@@ -165,7 +165,9 @@ def picture(drawn: Figure | bytes, description: str, *, vector: bool = False) ->
     if kind is None:
         raise ValueError(f"the picture '{description}' must be PNG, GIF or SVG.")
     data = b64encode(content).decode()
-    return Html(f'<img alt="{escape(description)}" src="data:image/{kind};base64,{data}">')
+    return Html(
+        f'<div class="figure"><img alt="{escape(description)}" src="data:image/{kind};base64,{data}"></div>'
+    )
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
@@ -268,5 +270,7 @@ _CSS = """
   td:first-child { white-space: nowrap; }
   .number { text-align: right; font-variant-numeric: tabular-nums; }
   td.number { white-space: nowrap; }
+  .figure { overflow-x: auto; }
+  @media screen and (max-width: 46rem) { .figure img { max-width: 54rem; } }
   @media print { section { break-inside: avoid; } }
 """
