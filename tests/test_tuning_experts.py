@@ -2,22 +2,25 @@
 
 import sys
 from dataclasses import replace
+from itertools import cycle, islice
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import pliant
-from pliant import Training
+from pliant import Training, training
 from pliant.building.build import build_model
+from pliant.data.dataset import Dataset
 from pliant.experts.linear import LinearExpert
 from pliant.experts.linear_training import train_linear
+from pliant.experts.network import NetworkExpert
 from pliant.shape import Similarity, shape_size, train_shape_model
 from pliant.shape.generalisation import held_out_noise
 from pliant.starts.noise import random_start
 from pliant.trust.scatter import likeliest_scatter
 from pliant.tuning import experts
-from pliant.tuning.experts import FEWEST, kinds_to_try, taught_like, teach
+from pliant.tuning.experts import FEWEST, Taught, kinds_to_try, taught_like, teach
 
 SMALL = Training(size=40, shape_modes=(2, 4), detector=None, confidence=False, experts="linear")
 
@@ -191,6 +194,27 @@ class TestTeaching:
         none = pliant.train(dataset[:8], SMALL, experts="none", jobs=1, progress=False)
         assert (none.expert, none.shape_noise) == (None, None)
         assert "choice" not in none.provenance
+
+    @pytest.mark.parametrize(
+        ("network", "held", "reused"),
+        [(False, 59, False), (False, 60, True), (True, 9, False), (True, 10, True)],
+    )
+    def test_confidence_is_learned_from_more_samples_if_few_were_held_out(
+        self, monkeypatch, dataset, network, held, reused
+    ):
+        """What a linear expert was tried on is too little below sixty; a network takes minutes to train again."""
+        some = Dataset(tuple(islice(cycle(dataset), held)), "held out")
+
+        def made(model, *rest, **options):
+            expert = object.__new__(NetworkExpert if network else LinearExpert)
+            return Taught(replace(model, expert=expert), model, some, {})
+
+        done = []
+        monkeypatch.setattr(training, "teach", made)
+        monkeypatch.setattr(training, "judged_by", lambda model, data, trials, **rest: done.extend(trials))
+        monkeypatch.setattr(training, "calibrate", lambda model, data, **rest: None)
+        pliant.train(dataset[:10], SMALL, confidence=True, jobs=1, progress=False)
+        assert [len(trial.held) for trial in done] == ([held] if reused else [])
 
     def test_an_expert_of_a_part_sees_objects_as_the_model_does(self, monkeypatch):
         """Images in which the object faces the other way are mirrored for experts too."""

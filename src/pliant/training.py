@@ -12,6 +12,7 @@ from pliant.crew import Crew, Jobs, crew_of, in_this_process
 from pliant.data.addresses import Source
 from pliant.data.dataset import Dataset, Sample, evenly
 from pliant.data.loading import as_dataset
+from pliant.experts.network import NetworkExpert
 from pliant.model import Model
 from pliant.progress import Progress
 from pliant.settings import Training
@@ -26,6 +27,9 @@ Result = TypeVar("Result")
 _MOST_SEEN = 3000
 """Samples, evenly spread over all, that settings, experts and confidence are learned from: all that grows with the
 number of images is to look at each of them once or twice."""
+
+_ENOUGH = 60
+"""Samples held out for a linear expert from which confidence is learned well: docs/explanation/confidence.md."""
 
 
 class NotCalibrated(UserWarning):
@@ -112,13 +116,21 @@ def train(
         return model
     rest: dict[str, Any] = {"seed": settings.seed, "jobs": crew, "progress": progress}
     try:
-        if taught is not None and len(taught.held) >= FEWEST:
+        if taught is not None and len(taught.held) >= _enough(taught.model):
             return judged_by(model, some, [Trial(taught.partial, taught.held)], **rest)
         return calibrate(model, some, **rest)
     except ValueError as error:
         # The model is there, and fits as well as any.
         warnings.warn(f"how far fits can be trusted is not learned: {error}", NotCalibrated, stacklevel=2)
         return model
+
+
+def _enough(model: Model) -> int:
+    """How many samples that were held out to try experts are enough to learn confidence from too.
+
+    With fewer, all samples are held out in turn. A network would take minutes each time.
+    """
+    return FEWEST if isinstance(model.expert, NetworkExpert) else _ENOUGH
 
 
 def _by_one(
