@@ -116,6 +116,7 @@ class TestMismatch:
         assert lost
         assert np.isnan([fit.mismatch for fit in lost]).all()
 
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_a_fit_that_failed_has_none(self, model):
         fit = pliant.fit(model, np.zeros((60, 60)), np.full((model.landmarks, 2), np.nan), jobs=1)
         assert fit.status is Status.FAILED

@@ -187,6 +187,7 @@ class TestCommands:
 
 
 class TestChain:
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_fit_scans_where_nothing_was_found(self, calibrated, dataset):
         """A detector that is blind: by the next way, the object is found all the same."""
 

@@ -67,11 +67,11 @@ class FitResult(Concise):
     algorithm : str
         The name of the algorithm.
     start : ndarray, shape (v, 2)
-        The landmarks where the fit began.
+        The landmarks where the fit began; nan if it failed without a usable one.
     points : ndarray, shape (v, 2)
         The landmarks where the fit ended, as x and y in pixels of the image. If the model has an expert, they may
         differ from every shape of the model: they are the likeliest points given the fitted shape and what the
-        expert saw.
+        expert saw. All are nan if the status is `failed`.
     status : Status
         How the fit ended.
     reason : str
@@ -280,14 +280,13 @@ class FitResult(Concise):
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:
-    """The result for an image or a start that could not be used."""
+    """The result for an image or a start that could not be used: it has no points, but the start if it is one."""
     unknown = np.full((model.landmarks, 2), np.nan)
-    begin = unknown if start is None else start
     return FitResult(
         model=model,
         algorithm=algorithm,
-        start=begin,
-        points=begin,
+        start=unknown if start is None else start,
+        points=unknown,
         status=Status.FAILED,
         reason=reason,
         cost=float("nan"),
