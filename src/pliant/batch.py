@@ -199,7 +199,7 @@ def fit(
 
 
 def _called(images: Any, number: int, unread: bool) -> str:
-    """What a sentence about an image begins with: its name, or its number; one about a file has its name already."""
+    """What a sentence about an image begins with: its name or number; one that was not read may name it already."""
     name = name_of(images[number]) if isinstance(images, Sequence) else ""
     return f"image {number}" if not name else "" if unread else name
 

@@ -17,10 +17,7 @@ from pliant.inputs import ImageSource, name_of, read
 from pliant.model import Model
 from pliant.shape import shape_size
 from pliant.shape.facing import flipped
-from pliant.trust.confidence import (
-    DEFAULT_BOUND,
-    Evidence,
-)
+from pliant.trust.confidence import DEFAULT_BOUND, Evidence, require_bound
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -203,13 +200,18 @@ class FitResult(Concise):
         Parameters
         ----------
         bound : float
-            The error, as a share of the object's size.
+            The error, as a share of the object's size: 0.04 is 4 %. It must be above 0 and below 1.
 
         Returns
         -------
         float
             0 for a fit that was lost or failed; nan if the model is not calibrated (see `pliant.calibrate`) or the
             fit collected no evidence.
+
+        Raises
+        ------
+        ValueError
+            If the bound is no such share.
 
         Examples
         --------
@@ -220,6 +222,7 @@ class FitResult(Concise):
         nan
 
         """
+        require_bound(bound)
         if self.status.lost or self.status is Status.FAILED:
             return 0.0
         if self.model.confidence is None or self.evidence is None:

@@ -47,6 +47,20 @@ DEFAULT_BOUND = 0.04
 """The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
 
 
+def require_bound(bound: float) -> None:
+    """Refuse a bound of an error that is no share of the object's size."""
+    if not 0 < bound < 1:
+        raise ValueError(
+            f"bound={bound:g}: it must be a share of the object's size above 0 and below 1: 0.04 is 4 %."
+        )
+
+
+def require_confidence(name: str, least: float) -> None:
+    """Refuse a limit of confidence, the setting of this name, that is no probability."""
+    if not 0 <= least <= 1:
+        raise ValueError(f"{name}={least:g}: it must be a probability from 0 to 1: 0.9 is 90 %.")
+
+
 class Evidence(NamedTuple):
     """What speaks for a fit, whichever algorithm found it.
 
@@ -120,15 +134,14 @@ class Confidence(Concise):
 
     def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error of a fit with this evidence is below the bound."""
-        if not bound > 0:
-            raise ValueError(f"the bound of an error must be above 0, not {bound!r}.")
+        require_bound(bound)
         if not evidence.finite:
             return 0.0
         standard = self._standard(evidence)
         # A larger bound is never less likely to be met, whatever two regressions say.
         odds = np.maximum.accumulate(self.weights @ standard + self.offsets)
         small = _probability(float(np.interp(np.log(bound), np.log(self.bounds), odds)))
-        # Nobody looked at smaller errors than the least bound. They become rarer towards nothing, where none is left.
+        # Nobody looked at smaller errors than the least bound. They become rarer towards 0, where none is left.
         small *= min(bound / float(self.bounds[0]), 1.0)
         told: list[tuple[Float64 | None, Float64]] = [(self.object_weights, standard[:PIXELS])]
         if evidence.guided and self.expert_weights is not None:
