@@ -317,6 +317,20 @@ def test_a_name_that_is_not_utf8(fit, folder, tmp_path):
         assert samples[0].image().shape[:2] == (96, 96)
 
 
+def test_annotations_have_the_confidence_as_their_score(model, folder, command, tmp_path):
+    pliant.calibrate(model, pliant.synthetic.faces(12, seed=1, image_size=96), progress=False).save(
+        tmp_path / "sure.pliant"
+    )
+    words = ("-o", tmp_path / "out", "--annotations", tmp_path / "fits.json", *QUICK)
+    command("fit", tmp_path / "sure.pliant", folder, *words)
+    table = tmp_path / "out/fits.parquet"
+    scores = [one.score for one in pliant.read_annotations(tmp_path / "fits.json")]
+    assert scores == pytest.approx(list(pliant.read_fits(table)["confidence"]), abs=1e-6)
+    assert [one.score for one in pliant.read_annotations(table)] == pytest.approx(scores, abs=1e-6)
+    command("convert", table, tmp_path / "again.json")
+    assert [one.score for one in pliant.read_annotations(tmp_path / "again.json")] == scores
+
+
 def test_annotations_may_go_to_the_folder_that_the_run_makes(fit, folder, tmp_path):
     output = tmp_path / "out"
     fit(folder / "face-0000.jpg", "-o", output, "--annotations", output / "all.json")
