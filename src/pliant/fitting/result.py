@@ -178,9 +178,11 @@ class FitResult(Concise):
 
     @property
     def spread(self) -> Float64 | None:
-        """How far off each landmark `(v,)` may be: a standard deviation in pixels. None without calibration.
+        """How far off each landmark `(v,)` may be in x or in y: a standard deviation in pixels.
 
-        It depends mostly on the landmark and little on the image. Expect errors to be somewhat larger.
+        It is the square root of the mean of both variances. The distance from the true place is about 1.25 times as
+        large on average. It depends mostly on the landmark and little on the image. Expect errors to be somewhat
+        larger. None without calibration.
         """
         if self.covariance is None or self.model.confidence is None:
             return None
