@@ -160,6 +160,13 @@ def test_a_model_that_was_given_proposes_until_a_better_one_is_learned(
     assert Apprentice(lambda event: None, tmp_path / "faces.pliant", ["a", "b"]).propose("face.png") is None
 
 
+@pytest.mark.filterwarnings("ignore::pliant.NotFitted")
+def test_where_the_given_model_finds_nothing_nothing_is_proposed(model: Model, tmp_path: Path) -> None:
+    model.save(tmp_path / "faces.pliant")
+    PIL.fromarray(np.zeros((4, 4), np.uint8)).save(tmp_path / "tiny.png")
+    assert Apprentice(lambda event: None, tmp_path / "faces.pliant").propose(tmp_path / "tiny.png") is None
+
+
 def test_too_few_images_are_a_sentence() -> None:
     with pytest.raises(ValueError, match="needs 5 finished images"):
         Learner().learn(finished(range(4)))

@@ -220,6 +220,17 @@ class TestValidation:
         assert sum(one.decoded is not None for one in valid.dataset) == kept
         assert all(one.mirrored(range(5)).decoded is None for one in valid.dataset)
 
+    def test_arrays_that_do_not_belong_together_get_a_sentence(self):
+        image = np.zeros((70, 70), np.uint8)
+        with pytest.raises(ValueError, match="there are 2 images and 1 shape: give the landmarks of each"):
+            dataset_from_arrays([image, image], [POINTS])
+        for shape in (POINTS[None].transpose(0, 2, 1), POINTS[0], POINTS.T, POINTS[:, :1]):
+            with pytest.raises(
+                ValueError, match=r"sample 1: its landmarks must be an array \(v, 2\), .* not of"
+            ):
+                dataset_from_arrays([image, image], [POINTS, shape])
+        assert len(dataset_from_arrays(iter([image]), (POINTS for _ in range(1)))) == 1
+
     def test_all_problems_of_a_sample_are_reported(self):
         (first, second) = validate(
             Dataset((good(0), good(1), bad("x", POINTS * np.nan, np.zeros((3, 3, 2)))), "test")

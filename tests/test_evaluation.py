@@ -346,6 +346,7 @@ def test_commands_leave_the_algorithm_to_the_model():
 
 
 class TestPlots:
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_fit(self, model, dataset, tmp_path):
         sample = dataset[0]
         settings = {"iterations": (3, 2), "device": "reference"}

@@ -219,7 +219,7 @@ class TestSettings:
         ("text", "said"),
         [
             ("[other]\n", r"no table \[experiment\]"),
-            ("[experiment]\nnoize = 1\n", "no setting 'noize'. Known settings: .*noise"),
+            ("[experiment]\nnoize = 1\n", "no setting 'noize'. Did you mean 'noise'"),
             ("[experiment]\nweights = [1]\n", "no setting 'weights'"),
             ("[experiment.rhoo]\nnoise = 1\n", "no experiment 'rhoo'"),
             ("[experiment.rho]\nalphas = [1]\n", r"\[experiment.rho\] has no setting 'alphas'"),

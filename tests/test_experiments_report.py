@@ -519,7 +519,7 @@ class TestSources:
         trial = settings.trial("a", "po-inv-gn")
         assert (trial.sets.part, trial.test_part, trial.sets.images) == ("x", "y", "b")
         file.write_text("[experiment]\nform = 1\n")
-        with pytest.raises(ValueError, match="Known settings: .*from"):
+        with pytest.raises(ValueError, match="Did you mean 'from'"):
             read_file(file, KINDS)
 
     def test_wrong_parts_are_a_sentence(self, world, command, tmp_path):

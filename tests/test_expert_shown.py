@@ -121,7 +121,8 @@ class TestTerms:
         said = " ".join(command("inspect", tmp_path / "m.pliant").out.split())
         for title in (
             "with and without an expert: ",
-            "settings chosen by fits of",
+            "settings chosen by fits of ? of the training samples with models of the others, from starts",
+            "The samples are divided anew, so errors differ from those of the settings. An expert is kept",
             "effect of more samples: ",
         ):
             assert title in said
@@ -132,6 +133,7 @@ class TestTerms:
     def test_an_expert_is_no_search_for_settings(self, model):
         taught = remembering(model, {"held_out": 15, "tried": TRIED})
         assert choice.sentence(taught) == ""
+        assert "divided anew" not in choice.terms_sentence(taught)
         assert choice.tried_rows(taught) == []
 
     @pytest.mark.parametrize(

@@ -81,22 +81,49 @@ class TestOneImageOrMany:
         start = dataset[0].points()
         (tmp_path / "broken.jpg").write_text("no image")
         for bad in (tmp_path / "broken.jpg", np.zeros((0, 4)), np.zeros(5)):
-            with pytest.warns(pliant.NotFitted, match="the image could not be used: "):
+            with pytest.warns(pliant.NotFitted, match="the image could not be fitted: "):
                 found = pliant.fit(model, bad, start, **QUICK)
             assert found.status == "failed"
             assert found.reason
         with pytest.warns(
-            pliant.NotFitted, match=r"1 of 2 images could not be used: nowhere\.jpg: there is no"
+            pliant.NotFitted, match=r"1 of 2 images could not be fitted: nowhere\.jpg: there is no"
         ):
             bad, good = pliant.fit(model, ["nowhere.jpg", files[0]], [start, start], **QUICK)
         assert (bad.ok, good.ok) == (False, True)
+
+    def test_a_bad_start_is_warned_of_and_has_no_points(self, model, dataset, files):
+        start = dataset[0].points()
+        bad = {
+            "outside the image": np.array([900, 900, 950, 950]),
+            "is empty": np.array([70, 70, 20, 20]),
+            r"\(nan, nan, nan, nan\) is empty": np.full(4, np.nan),
+            "not an array of shape": np.zeros(3),
+            "not finite": np.full_like(start, np.nan),
+        }
+        for reason, box in bad.items():
+            with pytest.warns(pliant.NotFitted, match=f"the image could not be fitted: .*{reason}"):
+                found = pliant.fit(model, dataset[0], box, **QUICK)
+            assert found.status == "failed"
+            assert np.isnan(found.points).all()
+            assert found.points.shape == start.shape
+        beyond = start + 900
+        with pytest.warns(pliant.NotFitted, match=r"^1 of 2 images .*: 1\.png: the start is outside"):
+            good, lost = pliant.fit(model, files[:2], [start, beyond], **QUICK)
+        assert good.ok
+        np.testing.assert_array_equal(lost.start, beyond)
+        with pytest.warns(pliant.NotFitted, match="image 0: the start is outside"):
+            pliant.fit(model, np.stack([dataset[0].image()] * 2), [beyond, start], **QUICK)
+        with pytest.warns(pliant.NotFitted, match="image 1: .*not finite"):
+            pliant.fit(model, [dataset[0].image(), np.full((40, 40), np.nan)], [start] * 2, **QUICK)
+        with pytest.warns(pliant.NotFitted, match="fitted: object 1: the start is outside"):
+            pliant.fit(model, dataset[0], np.array([start, beyond])[:, None], **QUICK)
 
     def test_many_that_are_missing_are_named_in_short(self, model, files):
         with pytest.warns(pliant.NotFitted) as said:
             fits = pliant.fit(model, [f"{number}.jpg" for number in range(20)] + [files[0]], **QUICK)
         assert [fit.status == "failed" for fit in fits] == [True] * 20 + [False]
         assert str(said[0].message).startswith(
-            "20 of 21 images could not be used: 0.jpg: there is no such image."
+            "20 of 21 images could not be fitted: 0.jpg: there is no such image."
         )
         assert str(said[0].message).endswith("and 17 more like these: see the reason of each result")
 

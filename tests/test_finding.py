@@ -247,6 +247,7 @@ class TestFindStarts:
         [way] = find_chain(trained, start="detector", detector=knowing, tries=2).ways
         assert [group.shape for group in way.find(dataset[5].image())] == [(2, 68, 2)] * 2
 
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_nothing_found(self, trained, dataset, knowing):
         [fit] = pliant.fit(trained, [dataset[3]], [find_starts(trained, "detector", detector=knowing)])
         assert (fit.status, fit.reason) == ("failed", "the detector knows found nothing.")

@@ -236,6 +236,24 @@ def test_nothing_is_replaced_but_earlier_fits(fit, folder, tmp_path):
     assert files_in(images) == sorted([*before, "fits.parquet"])
 
 
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        (
+            "--bound",
+            "4",
+            "--bound 4: it must be a share of the object's size above 0 and below 1: 0.04 is 4 %.",
+        ),
+        ("--bound", "0", "--bound 0: it must be a share"),
+        ("--flag-below", "90", "--flag-below 90: it must be a probability from 0 to 1: 0.9 is 90 %."),
+    ],
+)
+def test_shares_are_not_percent(fit, folder, tmp_path, option, value, sentence):
+    done = fit(folder, "-o", tmp_path / "out", option, value, code=ERROR)
+    assert sentence in " ".join(done.err.split())
+    assert not (tmp_path / "out").exists()
+
+
 def test_no_image_could_be_fitted(fit, folder, tmp_path):
     output, images = tmp_path / "out", tmp_path / "images"
     fit(folder, "-o", output, "--landmarks", "pts", "--quiet")
@@ -245,6 +263,7 @@ def test_no_image_could_be_fitted(fit, folder, tmp_path):
     done = fit(images, "-o", output, "--overwrite", code=ERROR)
     assert "no image could be fitted" in done.err
     assert "face-0000.jpg: this is not an image" in done.err
+    assert "To fit again to the same place, use pliant fit --overwrite." in " ".join(done.err.split())
     assert list(pliant.read_fits(output)["status"]) == ["failed"] * 3
     assert files_in(output) == ["fits.parquet"]
 
@@ -296,6 +315,20 @@ def test_a_name_that_is_not_utf8(fit, folder, tmp_path):
     for file in (output / "fits.parquet", output / "fits.csv", tmp_path / "all.csv"):
         samples = pliant.load_dataset(file)
         assert samples[0].image().shape[:2] == (96, 96)
+
+
+def test_annotations_have_the_confidence_as_their_score(model, folder, command, tmp_path):
+    pliant.calibrate(model, pliant.synthetic.faces(12, seed=1, image_size=96), progress=False).save(
+        tmp_path / "sure.pliant"
+    )
+    words = ("-o", tmp_path / "out", "--annotations", tmp_path / "fits.json", *QUICK)
+    command("fit", tmp_path / "sure.pliant", folder, *words)
+    table = tmp_path / "out/fits.parquet"
+    scores = [one.score for one in pliant.read_annotations(tmp_path / "fits.json")]
+    assert scores == pytest.approx(list(pliant.read_fits(table)["confidence"]), abs=1e-6)
+    assert [one.score for one in pliant.read_annotations(table)] == pytest.approx(scores, abs=1e-6)
+    command("convert", table, tmp_path / "again.json")
+    assert [one.score for one in pliant.read_annotations(tmp_path / "again.json")] == scores
 
 
 def test_annotations_may_go_to_the_folder_that_the_run_makes(fit, folder, tmp_path):

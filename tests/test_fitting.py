@@ -389,7 +389,7 @@ class TestBadInput:
             (good, start, None),
         ]
         images, begins = [image for image, _, _ in cases], [begin for _, begin, _ in cases]
-        with pytest.warns(pliant.NotFitted, match="3 of 11 images could not be used"):
+        with pytest.warns(pliant.NotFitted, match="7 of 11 images could not be fitted"):
             fits = pliant.fit(model, images, begins, iterations=(5, 5))
         for fit, (_, _, reason) in zip(fits, cases, strict=True):
             if reason:

@@ -324,6 +324,27 @@ class TestCoco:
         assert first.hidden.tolist() == [False, True]
         assert_array_equal(first.points, [MISSING, B])
 
+    @pytest.mark.parametrize("ending", [".json", ".parquet"])
+    def test_scores_round_trip(self, tmp_path, ending):
+        points = np.array([(2.0, 1.0), (7.0, 3.0)])
+        scores = [0.25, None, float("nan"), 1.0]
+        given = [Annotation(f"{k}.png", points, score=score) for k, score in enumerate(scores)]
+        write_annotations(tmp_path / f"a{ending}", given)
+        assert [one.score for one in read_annotations(tmp_path / f"a{ending}")] == [0.25, None, None, 1.0]
+
+    def test_a_score_is_a_number_or_nothing(self, tmp_path):
+        write_annotations(tmp_path / "b.json", [Annotation("a.png", np.ones((2, 2)))])
+        assert "score" not in (tmp_path / "b.json").read_text()
+        for value, score in (
+            (0.5, 0.5),
+            (2, 2.0),
+            ("high", None),
+            (None, None),
+            (True, None),
+            (10**400, None),
+        ):
+            assert self.read(tmp_path, score=value)[0].score == score
+
     def test_ids_may_be_text(self, tmp_path):
         images = ({"id": "p", "file_name": "a.png"}, {"id": "q", "file_name": "b.png"})
         categories = ({"id": "face", "keypoints": ["eye", "ear"]}, {"id": "car", "keypoints": None})

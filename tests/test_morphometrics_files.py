@@ -226,6 +226,8 @@ class TestFits:
         assert_allclose(read_specimens(fits / "fits.parquet").points, found.points)
 
     def test_doubtful_fits_are_left_out_if_asked(self, fits, tmp_path):
+        with pytest.raises(ValueError, match=r"least_confidence=50: .* from 0 to 1: 0\.9 is 90 %"):
+            read_specimens(fits, least_confidence=50)
         found = read_specimens(fits, least_confidence=0.5)
         assert found.names == ("wing0", "wing1", "wing3", "wing5")
         assert "Left out: 1 specimen with a confidence below 0.5, such as wing2." in found.notes

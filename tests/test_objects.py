@@ -99,6 +99,7 @@ class TestGivenStarts:
         tries = pliant.fit(model, image, truths + 1, **FEW)
         np.testing.assert_allclose(one.points, tries.points)
 
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_one_that_cannot_be_used_is_no_reason_for_the_other(self, model, pair):
         image, truths = pair
         fit = pliant.fit(model, image, np.array([truths[0], truths[1] + 900])[:, None], **FEW)

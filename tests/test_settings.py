@@ -2,6 +2,8 @@
 
 import inspect
 import json
+import pickle
+from copy import copy
 from dataclasses import FrozenInstanceError, fields, replace
 
 import numpy as np
@@ -85,6 +87,26 @@ class TestPlainForm:
         with pytest.raises(ValueError, match="no setting 'shape-mode'. Did you mean 'shape_modes'"):
             Training.from_dict({"shape-mode": 3})
         assert Training.from_dict({"from_the_future": 3}, ignore_unknown=True) == Training()
+
+
+class TestNames:
+    """Who misspells a setting is told which one was meant, however it was given."""
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_an_unknown_name_is_a_sentence(self, kind):
+        first = fields(kind)[0].name
+        with pytest.raises(TypeError, match=rf"^there is no setting '{first}e'\. Did you mean '{first}'\?$"):
+            kind(**{f"{first}e": 3})
+        with pytest.raises(TypeError, match=r"^there is no setting 'zzzz'\. Known settings: "):
+            kind(zzzz=3)
+        assert first in inspect.signature(kind).parameters
+        assert pickle.loads(pickle.dumps(kind())) == copy(kind()) == kind()
+
+    def test_what_only_a_command_can_do_is_told_in_python(self, dataset):
+        with pytest.raises(
+            TypeError, match=r"'hold_out'\. To hold samples out: .* = dataset\.split\(0\.2\)\.$"
+        ):
+            pliant.train(dataset, hold_out=0.2)
 
 
 class TestChecks:
@@ -187,6 +209,7 @@ class TestCommands:
 
 
 class TestChain:
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_fit_scans_where_nothing_was_found(self, calibrated, dataset):
         """A detector that is blind: by the next way, the object is found all the same."""
 

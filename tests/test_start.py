@@ -137,6 +137,7 @@ class TestSeveral:
         [fit] = pliant.fit(model, [image], [np.array([good + (115, 0), good])])
         assert_allclose(fit.start, good)
 
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_those_outside_are_left_out(self, model, dataset):
         sample = dataset[0]
         near, far = sample.points() + 1, sample.points() + 500
@@ -146,6 +147,7 @@ class TestSeveral:
         assert lost.status == "failed"
         assert "outside the image" in lost.reason
 
+    @pytest.mark.filterwarnings("ignore::pliant.NotFitted")
     def test_a_start_may_be_a_function_of_the_image(self, model, dataset):
         def nothing(image):
             raise ValueError("there is nothing here.")
@@ -158,6 +160,7 @@ class TestSeveral:
         assert (failed.status, failed.reason) == ("failed", "there is nothing here.")
 
 
+@pytest.mark.filterwarnings("ignore::pliant.NotFitted")
 class TestTooMuch:
     """What would take gigabytes is a failed fit with a reason, and the next image is fitted all the same."""
 

@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 from pliant.bulk.journal import JOURNAL, Journal
 from pliant.data.formats import write_landmarks
 from pliant.fitting.status import Status
+from pliant.model import Model
 from pliant.records import FitRecord, write_records
 from pliant.studio.opening import open_studio
 from pliant.studio.results.curves import _thinned
@@ -332,6 +333,46 @@ def test_fits_of_other_images_and_other_objects_cannot_be_corrected_here(tmp_pat
         assert client.post(f"{where}/rows/0/take").json() == {"index": 0}
         assert "not in the open folder" in client.post(f"{where}/rows/1/take").json()["error"]
         assert "2 landmarks" in client.post(f"{where}/rows/2/take").json()["error"]
+
+
+@pytest.mark.parametrize("names", [(), ("tip", "left", "right"), ("tip", "tip", " ")])
+def test_images_without_landmarks_have_those_of_their_fits(tmp_path: Path, names: tuple[str, ...]) -> None:
+    for number in range(2):
+        (tmp_path / "new").mkdir(exist_ok=True)
+        Image.new("L", SIZE).save(tmp_path / f"new/image{number}.png")
+    (tmp_path / "fits").mkdir()
+    image = str(tmp_path / "new/image1.png")
+    other = row(str(tmp_path / "elsewhere.png"), x=[1.0, 2.0], y=[3.0, 4.0])
+    # An image that is not open has no say, and an image that failed has no landmarks.
+    rows = [other, row(str(tmp_path / "new/image0.png"), **FAILED), row(image)]
+    write_table(tmp_path / "fits/fits.parquet", rows, {}, names)
+    (tmp_path / "fits/broken.parquet").write_bytes(b"PAR1 but not really")
+    expected = ["tip", "left", "right"] if "left" in names else ["0", "1", "2"]
+    for results in (tmp_path / "fits", None):
+        with TestClient(
+            make_app(open_studio(tmp_path / "new", results=results)), base_url="http://127.0.0.1"
+        ) as client:
+            assert get(client, "/api/project")["names"] == ([] if results is None else expected)
+        (tmp_path / "new/.pliant-studio").rename(tmp_path / f"kept{results is None}")
+    # Without --results, they are known as soon as one of the fits is corrected.
+    (tmp_path / "fits").rename(tmp_path / "new/fits")
+    with TestClient(make_app(open_studio(tmp_path / "new")), base_url="http://127.0.0.1") as client:
+        where = address(client, "fits")
+        assert get(client, "/api/images/1")["points"] == []
+        assert client.post(f"{where}/rows/2/take").json() == {"index": 1}
+        assert get(client, "/api/project")["names"] == expected
+        assert len(get(client, "/api/images/1")["points"]) == 3
+
+
+def test_images_without_landmarks_have_those_of_the_model(tmp_path: Path, model: Model) -> None:
+    (tmp_path / "new").mkdir()
+    Image.new("L", SIZE).save(tmp_path / "new/image.png")
+    model.save(tmp_path / "m.pliant")
+    studio = open_studio(tmp_path / "new", tmp_path / "m.pliant")
+    try:
+        assert studio.collection.names == tuple(map(str, range(model.landmarks)))
+    finally:
+        studio.close()
 
 
 def test_a_result_that_changes_is_read_again_and_a_run_under_way_opens(tmp_path: Path) -> None:

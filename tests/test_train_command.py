@@ -51,7 +51,9 @@ def test_the_settings_beside_the_model_repeat_it(command, folder, tmp_path):
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ("[train]\nsise = 30\n", "has no setting 'sise'"),
+        ("[train]\nsise = 30\n", "has no setting 'sise'. Did you mean 'size'?"),
+        ("[train]\nshape-mode = 3\n", "Did you mean 'shape-modes'?"),
+        ("[train]\nzzz = 30\n", "Known settings: "),
         ("[fit]\nstart = 'centre'\n", "this file has no table [train]"),
         ("size = = 3", "this is not a TOML file"),
         (None, "there is no such file"),

@@ -10,6 +10,7 @@ import pliant
 from pliant import Training
 from pliant.building.build import build_model
 from pliant.data.dataset import Dataset, Sample
+from pliant.fitting.fitter import make_fitter
 from pliant.fitting.hypotheses import about, begins_late, carried, distinct
 from pliant.pca import exact_pca
 from pliant.settings.presets import PAPER, searches, settled
@@ -17,7 +18,7 @@ from pliant.shape import align
 from pliant.tuning import choice
 from pliant.tuning import search as searching
 from pliant.tuning.axes import AXES
-from pliant.tuning.held_out import Fold
+from pliant.tuning.held_out import Fold, ended
 
 QUICK = {"detector": None, "confidence": False, "progress": False}
 
@@ -33,6 +34,13 @@ def faces(dataset):
         ),
         "faces",
     )
+
+
+def test_a_start_beside_the_object_that_cannot_be_used_is_where_its_fit_ended(model, dataset):
+    beyond = dataset[0].points() + 900
+    (fit,) = make_fitter(model).block([dataset[0].image()], [beyond])
+    assert fit.status == "failed"
+    assert_array_equal(ended(fit), beyond)
 
 
 class TestPresets:

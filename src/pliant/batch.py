@@ -21,7 +21,17 @@ from pliant.arrays import Floats, Image
 from pliant.devices import ON_TORCH, DeviceFailed
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.result import FitResult, failed
-from pliant.inputs import ImageSource, StartSource, is_one_image, paired, read, require_file, start_of_one
+from pliant.fitting.status import Status
+from pliant.inputs import (
+    ImageSource,
+    StartSource,
+    is_one_image,
+    name_of,
+    paired,
+    read,
+    require_file,
+    start_of_one,
+)
 from pliant.model import Model, as_model
 from pliant.objects import Hunt, said
 from pliant.settings import Fitting
@@ -56,12 +66,12 @@ Begun = tuple[int, Hunt | str]
 
 
 class NotFitted(UserWarning):
-    """Warns that some of the images given to `pliant.fit` could not be read or used, and names them.
+    """Warns that some of the fits that `pliant.fit` was asked for failed, and names their images and the reasons.
 
     Examples
     --------
-    The other images are fitted all the same. If one that is missing should stop your program, turn the warning
-    into an error:
+    An image or a start could not be used, or nothing was found. All others are fitted all the same. If a failure
+    should stop your program, turn the warning into an error:
 
     >>> import pliant, warnings
     >>> model = pliant.load("faces.pliant")
@@ -69,7 +79,7 @@ class NotFitted(UserWarning):
     ...     warnings.simplefilter("error", pliant.NotFitted)
     ...     pliant.fit(model, ["new.jpg", "knew.jpg"])
     Traceback (most recent call last):
-    pliant.batch.NotFitted: 1 of 2 images could not be used: knew.jpg: there is no such image.
+    pliant.batch.NotFitted: 1 of 2 images could not be fitted: knew.jpg: there is no such image.
 
     """
 
@@ -137,8 +147,8 @@ def fit(
     FitResult or list of FitResult
         A result for one image, or a list for many, in their order. A result is the most confident fit in the
         image; its `others` are the fits of further objects, and `objects` has all of them. If an image or a start
-        cannot be used, its result has the status `failed` and a reason, a warning (`NotFitted`) names it, and the
-        others are fitted all the same.
+        cannot be used, or nothing is found, the result has the status `failed`, a reason and no points (nan), a
+        warning (`NotFitted`) names it, and the others are fitted all the same.
 
     Raises
     ------
@@ -170,25 +180,44 @@ def fit(
             [(every[0], start_of_one(starts))] if isinstance(every, list) and one else paired(every, starts)
         )
     count = 1 if one else len(images) if isinstance(images, Sized) else None
-    unused: dict[int, str] = {}
+    unread: set[int] = set()
 
     def noted(number: int, result: FitResult, image: Image | None) -> FitResult:
         if image is None:
-            unused[number] = result.reason
+            unread.add(number)
         return result
 
     results = list(fit_all(fitter, work, count, then=noted))
-    if unused:
-        reasons = [unused[number] for number in sorted(unused)]
-        warnings.warn(_about_unused(reasons, len(results)), NotFitted, stacklevel=2)
+    reasons = [
+        reason
+        for number, result in enumerate(results)
+        if (reason := _why_failed(result, "" if one else _called(images, number, number in unread)))
+    ]
+    if reasons:
+        warnings.warn(_about_failed(reasons, len(results)), NotFitted, stacklevel=2)
     return results[0] if one else results
 
 
-def _about_unused(reasons: Sequence[str], images: int) -> str:
+def _called(images: Any, number: int, unread: bool) -> str:
+    """What a sentence about an image begins with: its name or number; one that was not read may name it already."""
+    name = name_of(images[number]) if isinstance(images, Sequence) else ""
+    return f"image {number}" if not name else "" if unread else name
+
+
+def _why_failed(result: FitResult, name: str) -> str:
+    """Why there is no fit of an image, or of one of its objects; empty if there is."""
+    for number, fit in enumerate(result.objects):
+        if fit.status is Status.FAILED:
+            which = f"object {number}" if result.others else ""
+            return ": ".join(filter(None, [name, which, fit.reason]))
+    return ""
+
+
+def _about_failed(reasons: Sequence[str], images: int) -> str:
     if images == 1:
-        return f"the image could not be used: {reasons[0]}"
+        return f"the image could not be fitted: {reasons[0]}"
     told = " ".join(shortened(reasons, "see the reason of each result"))
-    return f"{len(reasons):,} of {images:,} images could not be used: {told}"
+    return f"{len(reasons):,} of {images:,} images could not be fitted: {told}"
 
 
 def searched(fitter: Fitter, images: Iterable[ImageSource]) -> Iterator[Work]:

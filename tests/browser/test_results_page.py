@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from running import SIZE, Studio, draw_collection, kite
 
+import pliant
 from pliant.table import write_table
 
 ROWS = 3000
@@ -171,6 +173,45 @@ def test_a_fit_is_corrected_in_annotate(studio: Studio, new_page: Callable[..., 
     offered = page.evaluate("fetch('/api/images/4/proposal').then((answer) => answer.json())")
     np.testing.assert_allclose(offered["points"], kite(4), atol=0.02)
     assert "long.parquet" in offered["reason"]
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_fits_of_images_without_landmarks_are_corrected_at_once(
+    start_studio: Callable[..., Studio], new_page: Callable[..., Any], tmp_path: Path, named: bool
+) -> None:
+    folder = draw_collection(tmp_path / "new", 3, 0)
+    results = tmp_path / "fits" if named else folder / "fits"
+    results.mkdir()
+    rows = [row(str(folder / f"kite_{k}.png"), k) for k in range(3)]
+    names = ("top", "right", "bottom", "left", "middle") if named else ()
+    write_table(results / "fits.parquet", rows, {}, names)
+    studio = start_studio(folder, *(["--results", str(results)] if named else []))
+    page = new_page(f"{studio.address}/annotate", viewport={"width": 1280, "height": 800})
+    page.wait_for_selector("#stage[data-image='0']")
+    if named:
+        # Nobody has to name what the fits have.
+        assert not page.locator("#object-dialog").is_visible()
+    else:
+        page.locator("#object-cancel").click()
+    opened(page, studio, "fits", "gallery")
+    page.locator(".item[aria-posinset='2']").click()
+    page.wait_for_selector("#fit[open] dd")
+    number = int(page.locator("#fit-title").inner_text().partition("kite_")[2][0])
+    page.locator("#fit-take").click()
+    page.wait_for_url(f"**/annotate?image={number}")
+    page.wait_for_selector(":nth-match(#landmark-list .draft, 5)")
+    assert not page.locator("#object-dialog").is_visible()
+    assert page.locator("#landmark-list .draft").count() == 5
+    assert page.locator("#placed").inner_text() == "0 / 5"
+    shown = page.locator("#landmark-list").inner_text()
+    assert ("middle" in shown) is named
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"#stage:not([data-image='{number}'])")
+    page.wait_for_selector("#saving:has-text('saved')")
+    studio.end()
+    (written,) = pliant.read_annotations(folder / "landmarks.json")
+    np.testing.assert_allclose(written.points, kite(number), atol=1e-3)
+    assert written.names == names
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,7 @@ def write_others(output: Source, head: Mapping[str, Any], landmarks: int, names:
             size=(row["width"], row["height"]),
             # Tables of earlier versions do not have it.
             hidden=None if row.get("hidden") is None else np.asarray(row["hidden"]) > 0,
+            score=row.get("confidence"),
         )
         for row in rows_of(table)
         if row["x"] is not None

@@ -16,6 +16,7 @@ from pliant.model import Model, load
 from pliant.settings import Fitting
 from pliant.starts.choice import Chain, described_way, find_chain
 from pliant.starts.known import boxes_in, known_landmarks
+from pliant.trust.confidence import DEFAULT_BOUND, require_bound, require_confidence
 from pliant.version import __version__
 
 Where = Callable[[str, Image], Floats] | Chain
@@ -50,11 +51,14 @@ def prepare(
             f"boxes={boxes} and start={settings.start} both set where to start: give only one of them."
         )
     _check_formats(written.get("landmarks", ""), written.get("annotations"), output)
+    require_bound(written.get("bound", DEFAULT_BOUND))
+    below = written.get("flag_below")
+    if below is not None:
+        require_confidence("flag_below", below)
     loaded = load(model)
-    if written.get("flag_below") is not None and loaded.confidence is None:
+    if below is not None and loaded.confidence is None:
         raise ValueError(
-            f"flag_below={written['flag_below']}: {model} has no confidence: train it again with "
-            "confidence=True."
+            f"flag_below={below}: {model} has no confidence: train it again with confidence=True."
         )
     where = starts_by_name(loaded, settings, boxes)
     fitter = make_fitter(loaded, settings, jobs=jobs, trace=False)

@@ -108,16 +108,13 @@ def fit(
     bound: Annotated[
         float,
         typer.Option(
-            help="The column confidence is the probability that the error is below this.", min=0.001
+            help="The column confidence is the probability that the error is below this share of the object's "
+            "size: 0.04 is 4 %."
         ),
     ] = 0.04,
     flag_below: Annotated[
         float | None,
-        typer.Option(
-            help="List fits with a lower confidence than this for review, also in flagged.csv.",
-            min=0,
-            max=1,
-        ),
+        typer.Option(help="List fits with a lower confidence than this for review, also in flagged.csv."),
     ] = None,
     fitting: Fitting,
     shard: Shard = None,

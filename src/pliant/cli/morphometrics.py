@@ -90,7 +90,7 @@ def morphometrics(
         Lacking, typer.Option(help="Leave out specimens that lack landmarks, or complete them.")
     ] = Lacking.LEAVE_OUT,
     least_confidence: Annotated[
-        float | None, typer.Option(help="Leave out fits with a confidence below this.", min=0, max=1)
+        float | None, typer.Option(help="Leave out fits with a confidence below this.")
     ] = None,
     permutations: Annotated[
         int, typer.Option(help="Number of permutations for the analysis of variance.", min=0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 import typer
 
-from pliant.settings.declaring import Settings, as_named_now, as_toml, options, read_table, shown
+from pliant.settings.declaring import Settings, as_named_now, as_toml, nearest, options, read_table, shown
 from pliant.settings.kinds import Kind
 from pliant.terminal import printable, say
 
@@ -210,8 +210,8 @@ def _read_settings(context: typer.Context, path: Path | None) -> Path | None:
     unknown = sorted(given.keys() - known)
     if unknown:
         raise _refusal(
-            f"{path}: [{command.name}] has no setting '{unknown[0].replace('_', '-')}'. Known settings: "
-            f"{', '.join(sorted(str(name).replace('_', '-') for name in known))}."
+            f"{path}: [{command.name}] has no setting '{(name := unknown[0].replace('_', '-'))}'. "
+            f"{nearest(name, {str(one).replace('_', '-') for one in known})}"
         )
     context.default_map = {
         **(context.default_map or {}),

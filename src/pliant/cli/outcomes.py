@@ -43,7 +43,8 @@ def say_outcome(done: Done, quiet: bool, as_json: bool) -> None:
         _say_flagged(done)
     if not outcome.fits:
         raise ValueError(
-            f"no image could be fitted; {done.table} lists the reasons. The first: {outcome.first}"
+            f"no image could be fitted; {done.table} lists the reasons. The first: {outcome.first} "
+            "To fit again to the same place, use pliant fit --overwrite."
         )
     if outcome.failed:
         raise typer.Exit(INCOMPLETE)

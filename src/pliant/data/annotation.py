@@ -53,6 +53,8 @@ class Annotation(Concise):
         The number of points of each curve. The last landmarks are theirs, one curve after the other.
     identity, comment : str
         The name that the file gives the object, and its remark about it.
+    score : float or None
+        How sure whoever placed the landmarks was, such as the confidence of a fit; 1 is certain.
 
     Examples
     --------
@@ -76,6 +78,7 @@ class Annotation(Concise):
     curves: tuple[int, ...] = ()
     identity: str = ""
     comment: str = ""
+    score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -233,6 +236,13 @@ def box_around(annotation: Annotation) -> Float64:
     if not len(points):
         raise ValueError(f"{annotation.image}: an object needs a box or landmarks.")
     return np.concatenate([points.min(axis=0) - 0.5, points.max(axis=0) + 0.5])
+
+
+def known_score(value: object) -> float | None:
+    """A score, if it is a number: files may have anything there, and no landmark depends on it."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < 2**1023:
+        return None
+    return float(value)
 
 
 def one_object(path: Path, annotations: Sequence[Annotation]) -> Annotation:

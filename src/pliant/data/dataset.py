@@ -17,6 +17,7 @@ from pliant.data.addresses import Source, parent
 from pliant.data.annotation import Annotation
 from pliant.data.copies import first_of_copies
 from pliant.data.landmark_files import annotation_in
+from pliant.terminal import counted
 
 
 @dataclass(frozen=True, repr=False)
@@ -492,6 +493,11 @@ def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Da
     Dataset
         Samples in the same order, called "sample 0" and so on.
 
+    Raises
+    ------
+    ValueError
+        If there are not as many images as shapes, or a shape is not `(v, 2)`.
+
     Examples
     --------
     >>> import pliant
@@ -500,6 +506,18 @@ def dataset_from_arrays(images: Iterable[Image], shapes: Iterable[Floats]) -> Da
     Dataset(3 samples, arrays)
 
     """
+    images, shapes = list(images), list(shapes)
+    if len(images) != len(shapes):
+        raise ValueError(
+            f"there are {counted(len(images), 'image')} and {counted(len(shapes), 'shape')}: give the landmarks "
+            "of each image."
+        )
+    for number, points in enumerate(shapes):
+        if np.ndim(points) != 2 or np.shape(points)[1] != 2:
+            raise ValueError(
+                f"sample {number}: its landmarks must be an array (v, 2), with x and y of each landmark, not of "
+                f"shape {np.shape(points)}."
+            )
     samples = [
         Sample(f"sample {number}", lambda image=image: image, lambda points=points: points)  # type: ignore[misc]
         for number, (image, points) in enumerate(zip(images, shapes, strict=True))

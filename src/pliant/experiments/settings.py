@@ -15,7 +15,7 @@ from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial
 from pliant.limits import brief_refusals
 from pliant.settings import Fitting, Training
 from pliant.settings.declaring import Settings as Declared
-from pliant.settings.declaring import as_named_now, options, read_table
+from pliant.settings.declaring import as_named_now, nearest, options, read_table
 from pliant.settings.kinds import is_number
 
 TABLE = "experiment"
@@ -181,8 +181,8 @@ def _check_keys(where: str, given: Mapping[str, Any], kind: type[Settings]) -> N
         known |= _known(one.default) if isinstance(one.default, Declared) else {one.name}
     unknown = sorted(key for key in given if _inside(key, 0)[0] not in known)
     if unknown:
-        listed = ", ".join(sorted(map(_outside, known)))
-        raise ValueError(f"{where} has no setting '{unknown[0]}'. Known settings: {listed}.")
+        meant = nearest(_outside(unknown[0]), map(_outside, known))
+        raise ValueError(f"{where} has no setting '{unknown[0]}'. {meant}")
 
 
 def _typed(one: Field[Any], value: Any) -> Any:

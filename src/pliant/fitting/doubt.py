@@ -16,7 +16,7 @@ A point that deviates by so much in x and in y is 0.04 away on average: the boun
 
 
 def landmark_spread(covariance: Floats) -> Float64:
-    """Standard deviations `(v,)`, the same in x and in y, by covariances `(v, 2, 2)`."""
+    """Standard deviations `(v,)` along an axis by covariances `(v, 2, 2)`: of the mean variance in x and in y."""
     return np.asarray(np.sqrt(np.trace(covariance, axis1=1, axis2=2) / 2), dtype=np.float64)
 
 

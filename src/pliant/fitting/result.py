@@ -17,10 +17,7 @@ from pliant.inputs import ImageSource, name_of, read
 from pliant.model import Model
 from pliant.shape import shape_size
 from pliant.shape.facing import flipped
-from pliant.trust.confidence import (
-    DEFAULT_BOUND,
-    Evidence,
-)
+from pliant.trust.confidence import DEFAULT_BOUND, Evidence, require_bound
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,11 +64,11 @@ class FitResult(Concise):
     algorithm : str
         The name of the algorithm.
     start : ndarray, shape (v, 2)
-        The landmarks where the fit began.
+        The landmarks where the fit began; nan if it failed without a usable one.
     points : ndarray, shape (v, 2)
         The landmarks where the fit ended, as x and y in pixels of the image. If the model has an expert, they may
         differ from every shape of the model: they are the likeliest points given the fitted shape and what the
-        expert saw.
+        expert saw. All are nan if the status is `failed`.
     status : Status
         How the fit ended.
     reason : str
@@ -181,9 +178,11 @@ class FitResult(Concise):
 
     @property
     def spread(self) -> Float64 | None:
-        """How far off each landmark `(v,)` may be: a standard deviation in pixels. None without calibration.
+        """How far off each landmark `(v,)` may be in x or in y: a standard deviation in pixels.
 
-        It depends mostly on the landmark and little on the image. Expect errors to be somewhat larger.
+        It is the square root of the mean of both variances. The distance from the true place is about 1.25 times as
+        large on average. It depends mostly on the landmark and little on the image. Expect errors to be somewhat
+        larger. None without calibration.
         """
         if self.covariance is None or self.model.confidence is None:
             return None
@@ -203,13 +202,18 @@ class FitResult(Concise):
         Parameters
         ----------
         bound : float
-            The error, as a share of the object's size.
+            The error, as a share of the object's size: 0.04 is 4 %. It must be above 0 and below 1.
 
         Returns
         -------
         float
             0 for a fit that was lost or failed; nan if the model is not calibrated (see `pliant.calibrate`) or the
             fit collected no evidence.
+
+        Raises
+        ------
+        ValueError
+            If the bound is no such share.
 
         Examples
         --------
@@ -220,6 +224,7 @@ class FitResult(Concise):
         nan
 
         """
+        require_bound(bound)
         if self.status.lost or self.status is Status.FAILED:
             return 0.0
         if self.model.confidence is None or self.evidence is None:
@@ -280,14 +285,13 @@ class FitResult(Concise):
 
 
 def failed(model: Model, algorithm: str, start: Float64 | None, reason: str) -> FitResult:
-    """The result for an image or a start that could not be used."""
+    """The result for an image or a start that could not be used: it has no points, but the start if it is one."""
     unknown = np.full((model.landmarks, 2), np.nan)
-    begin = unknown if start is None else start
     return FitResult(
         model=model,
         algorithm=algorithm,
-        start=begin,
-        points=begin,
+        start=unknown if start is None else start,
+        points=unknown,
         status=Status.FAILED,
         reason=reason,
         cost=float("nan"),

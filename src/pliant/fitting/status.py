@@ -31,7 +31,7 @@ class Status(StrEnum):
     DIVERGED = "diverged"
     """Something became infinite; the last finite estimate is returned."""
     FAILED = "failed"
-    """The image or the start could not be used."""
+    """The image or the start could not be used, or nothing was found: there are no points."""
 
     @property
     def ok(self) -> bool:

@@ -20,6 +20,7 @@ from pliant.data.loading import load_dataset
 from pliant.data.scales import about_given, given_scale, scale_of
 from pliant.morphometrics.specimens import MILLIMETRES, UNNAMED, Specimens, about_scales, counted
 from pliant.table import read_fits, read_head
+from pliant.trust.confidence import require_confidence
 
 LITTLE = 0.5
 """Fits with a confidence below this are flagged."""
@@ -81,6 +82,8 @@ def read_specimens(
     """
     if not sources:
         raise ValueError("give at least one annotation file or table of fits.")
+    if least_confidence is not None:
+        require_confidence("least_confidence", least_confidence)
     found: list[_One] = []
     notes: list[str] = []
     for source in map(as_source, sources):

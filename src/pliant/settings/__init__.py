@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeVar
 
-from pliant.settings.declaring import Settings, setting, shown
+from pliant.settings.declaring import Settings, declared, setting, shown
 from pliant.settings.kinds import (
     MODES,
     Kind,
@@ -72,6 +72,7 @@ _SHARE = number(above=0, most=1, what="a share above 0 and at most 1")
 _PROBABILITY = number(0, 1, what="a probability from 0 to 1")
 
 
+@declared
 @dataclass(frozen=True)
 class Training(Settings):
     """How to train a model. `train` takes these settings, and the model keeps them.
@@ -292,6 +293,7 @@ class Training(Settings):
         return tuple(values) * (1 if len(values) == self.levels else self.levels)
 
 
+@declared
 @dataclass(frozen=True)
 class Stopping(Settings):
     """When a fit stops before it has used all iterations; a part of `Fitting`.
@@ -321,6 +323,7 @@ class Stopping(Settings):
     clamp: bool = setting(False, flag(), "Pull implausible shapes back to that distance at every iteration.")
 
 
+@declared
 @dataclass(frozen=True)
 class Starting(Settings):
     """Where fits begin in images without annotations. `find_starts` takes these settings.
@@ -359,6 +362,7 @@ class Starting(Settings):
     seed: int = setting(0, whole(0), "A different seed draws different starts.")
 
 
+@declared
 @dataclass(frozen=True)
 class Fitting(Starting):
     """How to fit images. `fit` and `evaluate` take these settings.
@@ -481,6 +485,7 @@ class Fitting(Starting):
         )
 
 
+@declared
 @dataclass(frozen=True)
 class Evaluating(Settings):
     """Where fits begin and which landmarks count in an evaluation. `evaluate` takes these settings.
@@ -513,6 +518,7 @@ class Evaluating(Settings):
     skip_invalid: bool = setting(False, flag(), "Leave out samples that cannot be used, and list them.")
 
 
+@declared
 @dataclass(frozen=True)
 class Tracking(Starting):
     """How to follow objects through a video. `track` takes these settings.

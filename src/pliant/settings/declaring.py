@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from difflib import get_close_matches
+from functools import wraps
 from inspect import cleandoc, get_annotations, getdoc
 from pathlib import Path
 from textwrap import wrap
@@ -17,10 +18,28 @@ from pliant.settings.kinds import ALL, Kind
 
 Value = TypeVar("Value")
 
+Made = TypeVar("Made", bound="Settings")
+
+_HOLD_OUT = "To hold samples out: rest, held_out = dataset.split(0.2)."
+"""What `pliant train --hold-out` does is no setting."""
+
 
 def setting(default: Value, kind: Kind, help: str) -> Value:
     """A field of settings: its default, what it may be, and what it does."""
     return field(default=default, metadata={"kind": kind, "help": help})
+
+
+def declared(cls: type[Made]) -> type[Made]:
+    """Have a dataclass of settings say what was meant where it is given a name that it does not know."""
+    initialise: Callable[..., None] = cls.__init__
+
+    @wraps(initialise)
+    def init(self: Made, *values: Any, **given: Any) -> None:
+        _require_known(cls, given)
+        initialise(self, *values, **given)
+
+    setattr(cls, "__init__", init)  # noqa: B010  mypy has no word for a method that takes anything.
+    return cls
 
 
 @dataclass(frozen=True)
@@ -68,10 +87,7 @@ class Settings:
         0.5
 
         """
-        known = {one.name for one in fields(self)}
-        for name in changes:
-            if name not in known:
-                raise TypeError(f"there is no setting '{name}'.{_nearest(name, known)}")
+        _require_known(type(self), changes)
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -138,7 +154,7 @@ class Settings:
             if name not in known:
                 if ignore_unknown:
                     continue
-                raise ValueError(f"there is no setting '{key}'.{_nearest(name, known)}")
+                raise ValueError(f"there is no setting '{key}'. {nearest(name, known)}")
             outer, _, inner = name.partition("_")
             if name not in {one.name for one in fields(cls)}:
                 nested.setdefault(outer, {})[inner] = value
@@ -298,9 +314,19 @@ def shown(value: Any) -> str:
     return str(value)
 
 
-def _nearest(name: str, known: set[str]) -> str:
+def nearest(name: str, known: Iterable[str]) -> str:
+    """What to say to somebody who gave a name that is not known: the name that was meant, or all there are."""
+    known = sorted(known)
     near = get_close_matches(name, known, n=1)
-    return f" Did you mean '{near[0]}'?" if near else f" Known settings: {', '.join(sorted(known))}."
+    return f"Did you mean '{near[0]}'?" if near else f"Known settings: {', '.join(known)}."
+
+
+def _require_known(cls: type[Settings], given: Iterable[str]) -> None:
+    known = {one.name for one in fields(cls)}
+    for name in given:
+        if name not in known:
+            meant = _HOLD_OUT if name == "hold_out" else nearest(name, known)
+            raise TypeError(f"there is no setting '{name}'. {meant}")
 
 
 _FORMER = {"appearance_variance": "appearance_modes", "rescan_below": "trusted"}

@@ -175,8 +175,7 @@ def project(studio: Studio) -> Project:
 @endpoints.put("/api/object")
 def describe_object(studio: Studio, body: Object) -> Project:
     """Set the landmarks of the object; landmarks that are already placed cannot be removed."""
-    studio.collection.set_object(body.names, body.curves)
-    studio.events.tell("object")
+    studio.describe(body.names, body.curves)
     return project(studio)
 
 

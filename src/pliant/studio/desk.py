@@ -15,6 +15,7 @@ from pliant.shape import generalised_procrustes, shape_size
 from pliant.studio.proposing.apprentice import FEWEST, Apprentice, Proposal
 from pliant.studio.storage.collection import Collection
 from pliant.studio.storage.events import Event as Happening
+from pliant.studio.storage.landmarks import Curve
 from pliant.studio.storage.marks import Change
 from pliant.studio.storage.saving import Entry
 from pliant.studio.web.endpoints import Refused
@@ -131,6 +132,11 @@ class Studio:
             self.offered.pop(index, None)
         if marks.finished or was:
             self.learn()
+
+    def describe(self, names: Sequence[str], curves: Sequence[Curve] = ()) -> None:
+        """Say what landmarks the object has."""
+        self.collection.set_object(names, curves)
+        self.events.tell("object")
 
     def learn(self) -> None:
         """Have the apprentice learn from what is finished; returns at once, and of several wishes one is enough."""

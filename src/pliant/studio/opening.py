@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pliant.studio.desk import Studio
+from pliant.studio.results.links import landmarks_from_results
 from pliant.studio.storage.collection import open_collection
 from pliant.studio.web.events import Events
 
@@ -23,14 +24,21 @@ def open_studio(
 ) -> Studio:
     """A studio of a folder, a manifest or an annotation file, with an apprentice that learns what is finished.
 
-    `images` is the folder of the images, if they are not beside their landmarks.
+    `images` is the folder of the images, if they are not beside their landmarks. Where there are no landmarks yet,
+    they are those of the results, or else of the model: nobody has to name what is known.
     """
     from pliant.model import load
 
-    if model is not None:
-        load(model)  # what is wrong with it is said before anything opens
+    # What is wrong with the model is said before anything opens.
+    given = None if model is None else load(model)
     collection = open_collection(source, read_only=read_only, images=images)
-    return Studio(collection, Events(), model, results, demo)
+    studio = Studio(collection, Events(), model, results, demo)
+    if not collection.names and not collection.read_only:
+        known = () if given is None else given.landmark_names or tuple(map(str, range(given.landmarks)))
+        names = landmarks_from_results(studio) or known
+        if names:
+            studio.describe(names)
+    return studio
 
 
 def demonstration(folder: Path, model: Path | None) -> tuple[Path, Path]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 VERSION = 4
-"""Of the columns. A file has it in its metadata; those of pliant 0.1 have none, and are version 1."""
+"""Of the columns. A file has it in its metadata; the first ones, from before 0.1.0, have none: version 1."""
 
 Kind = Literal["fits", "track", "evaluation", "experiment"]
 """What wrote a table: `pliant fit`, `track`, `evaluate` or `experiment`."""
@@ -44,7 +44,12 @@ _EVERY = (
     Column("height", "int32", "px", "height of the image"),
     Column("x", "landmarks", "px", "from left to right; the centre of the first pixel is 0"),
     Column("y", "landmarks", "px", "from top to bottom; the centre of the first pixel is 0"),
-    Column("spread", "landmarks", "px", "standard deviation of a landmark, if the model was calibrated"),
+    Column(
+        "spread",
+        "landmarks",
+        "px",
+        "standard deviation of a landmark along each axis, if the model was calibrated",
+    ),
     Column(
         "hidden", "landmarks", "", "1 if an expert does not see the landmark, otherwise 0, if it can tell"
     ),

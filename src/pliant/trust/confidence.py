@@ -47,6 +47,20 @@ DEFAULT_BOUND = 0.04
 """The error, as a share of the object's size, below which a fit counts as good unless told otherwise."""
 
 
+def require_bound(bound: float) -> None:
+    """Refuse a bound of an error that is no share of the object's size."""
+    if not 0 < bound < 1:
+        raise ValueError(
+            f"bound={bound:g}: it must be a share of the object's size above 0 and below 1: 0.04 is 4 %."
+        )
+
+
+def require_confidence(name: str, least: float) -> None:
+    """Refuse a limit of confidence, the setting of this name, that is no probability."""
+    if not 0 <= least <= 1:
+        raise ValueError(f"{name}={least:g}: it must be a probability from 0 to 1: 0.9 is 90 %.")
+
+
 class Evidence(NamedTuple):
     """What speaks for a fit, whichever algorithm found it.
 
@@ -120,8 +134,7 @@ class Confidence(Concise):
 
     def probability(self, evidence: Evidence, bound: float = DEFAULT_BOUND) -> float:
         """The probability that the error of a fit with this evidence is below the bound."""
-        if not bound > 0:
-            raise ValueError(f"the bound of an error must be above 0, not {bound!r}.")
+        require_bound(bound)
         if not evidence.finite:
             return 0.0
         standard = self._standard(evidence)

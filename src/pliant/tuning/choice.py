@@ -52,9 +52,9 @@ def sentence(model: Model) -> str:
     if not isinstance(choice, Mapping) or "tried" not in choice:
         return ""
     return (
-        f"settings chosen by fits of {choice.get('held_out', '?')} held-out samples from starts with 5, 10 and "
-        "15 % noise. Each row changes one setting of the last row that was kept; one that is no better from starts "
-        "with 10 % noise is not fitted from the others"
+        f"settings chosen by fits of {choice.get('held_out', '?')} of the training samples with models of the "
+        "others, from starts with 5, 10 and 15 % noise. Each row changes one setting of the last row that was "
+        "kept; one that is no better from starts with 10 % noise is not fitted from the other starts"
     )
 
 
@@ -95,9 +95,15 @@ def terms_sentence(model: Model) -> str:
     """How it was found out what each term of the cost brings; nothing if it was not."""
     if not terms_rows(model):
         return ""
+    anew = (
+        "The samples are divided anew, so errors differ from those of the settings. "
+        if sentence(model)
+        else ""
+    )
     return (
-        "with and without an expert: fits of held-out samples from starts with 5, 10 and 15 % noise, and with "
-        "10 % for an expert alone. An expert is kept if errors are clearly smaller with it, or if you asked for it"
+        "with and without an expert: fits of some of the training samples with models of the others, from starts "
+        f"with 5, 10 and 15 % noise, and with 10 % for an expert alone. {anew}An expert is kept if errors are "
+        "clearly smaller with it, or if you asked for it"
     )
 
 

@@ -40,7 +40,7 @@ from pliant.shape.symmetry import find_mirror
 from pliant.starts.noise import random_start
 from pliant.threads import cores
 from pliant.tuning import search
-from pliant.tuning.held_out import NOISES
+from pliant.tuning.held_out import NOISES, ended
 from pliant.tuning.search import WORST, clearly_better, scores
 
 Kind = Literal["none", "linear", "network"]
@@ -268,7 +268,7 @@ class _Judge:
         fitter = make_fitter(model, jobs=self.jobs, trace=False, confidence=False)
         truths = [truth for _, truth in self.read for _ in noises]
         fits = fit_all(fitter, work, len(truths))
-        found = [_error(fit.points, truth) for fit, truth in zip(fits, truths, strict=True)]
+        found = [_error(ended(fit), truth) for fit, truth in zip(fits, truths, strict=True)]
         return np.array(found).reshape(len(self.read), len(noises))
 
     def alone(self, model: Model) -> float:

@@ -15,6 +15,8 @@ from pliant.building.build import build_model
 from pliant.data.dataset import Dataset
 from pliant.data.validation import SamplesLeftOut
 from pliant.fitting.fitter import make_fitter
+from pliant.fitting.result import FitResult
+from pliant.fitting.status import Status
 from pliant.level import Level
 from pliant.metrics import normalised_error
 from pliant.model import Model
@@ -25,6 +27,11 @@ from pliant.tuning.axes import MOST_APPEARANCE, MOST_SHAPE
 
 NOISES = (0.05, 0.1, 0.15)
 """How far off the starts are, one of each for every held-out sample."""
+
+
+def ended(fit: FitResult) -> Float64:
+    """Where a fit `(v, 2)` ended: at its start if that could not be used, as some beside the object cannot."""
+    return fit.start if fit.status is Status.FAILED else fit.points
 
 
 @dataclass
@@ -54,7 +61,7 @@ class Fold:
         fitter = make_fitter(model, jobs=self.jobs, trace=False, confidence=False)
         fits = fit_all(fitter, work, len(truths))
         errors = [
-            normalised_error(fit.points, truth, everything) for fit, truth in zip(fits, truths, strict=True)
+            normalised_error(ended(fit), truth, everything) for fit, truth in zip(fits, truths, strict=True)
         ]
         return np.array(errors).reshape(len(self._read), len(chosen))
 

@@ -79,6 +79,8 @@ def _fit(content: bytes, folder: Path) -> bool:
     with warnings.catch_warnings():
         # Numbers may overflow on the way to a fit that diverged.
         warnings.simplefilter("ignore", RuntimeWarning)
+        # What cannot be fitted says so, which is as good.
+        warnings.simplefilter("ignore", pliant.NotFitted)
         for starts in ([several, start], "placement"):
             try:
                 fits = pliant.fit(model, [image, image], starts, algorithm=algorithm, iterations=2, jobs=1)

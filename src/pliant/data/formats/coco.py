@@ -1,6 +1,7 @@
 """COCO keypoints: one JSON for many images, three numbers a landmark: x, y and v.
 
-v is 0 if the landmark is missing, 1 if it is hidden, and 2 if it can be seen.
+v is 0 if the landmark is missing, 1 if it is hidden, and 2 if it can be seen. As in COCO's results, an
+object may have a score: the confidence of a fit.
 
 {"images": [{"id": 1, "file_name": "face.jpg", "width": 640, "height": 480}],
  "categories": [{"id": 1, "name": "face", "keypoints": ["nose", "chin"]}],
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.data.annotation import Annotation, Convention, ImageSizes, box_around
+from pliant.data.annotation import Annotation, Convention, ImageSizes, box_around, known_score
 from pliant.data.documents import entry, numbers, read_json
 from pliant.data.landmark_names import landmark_names, without_numbers
 
@@ -87,6 +88,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 _box(record["bbox"], where) if record.get("bbox") else None,
                 size,
                 hidden=np.asarray(record["keypoints"][2::3], dtype=np.float64) == 1,
+                score=known_score(record.get("score")),
             )
         )
     if not annotations:
@@ -140,6 +142,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
             [convention.to_theirs(annotation.points[seen]), np.where(hidden, 1, 2)[seen]]
         )
         left, top, right, bottom = box_around(annotation) + 0.5
+        score = known_score(annotation.score)
         records.append(
             {
                 "id": number,
@@ -150,6 +153,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
                 "bbox": [_short(value) for value in (left, top, right - left, bottom - top)],
                 "area": _short((right - left) * (bottom - top)),
                 "iscrowd": 0,
+                **({} if score is None else {"score": _short(score)}),
             }
         )
     document = {

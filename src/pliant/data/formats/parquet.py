@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.annotation import Annotation, Convention, ImageSizes, known_score
 from pliant.data.archives import parquet_metadata, parquet_rows, parquet_titles
 from pliant.data.documents import numbers
 from pliant.data.formats.tps import pixel_length
@@ -24,7 +24,7 @@ MANY = True
 CONVENTION = Convention(reference="pliant's own: as inside, centres counted from 0")
 VARIANTS: Mapping[str, Convention] = {}
 
-_COLUMNS = ("image", "x", "y", "width", "height", "names", "group", "scale")
+_COLUMNS = ("image", "x", "y", "width", "height", "names", "group", "scale", "confidence")
 _NAMES = b"landmark_names"
 
 
@@ -82,6 +82,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 size=size,
                 group=str(row.get("group") or ""),
                 spacing=pixel_length(str(row.get("scale") or "")),
+                score=known_score(row.get("confidence")),
             )
         )
     return annotations
@@ -104,4 +105,6 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
     }
     if any(annotation.spacing is not None for annotation in annotations):
         columns["scale"] = [annotation.spacing for annotation in annotations]
+    if any(annotation.score is not None for annotation in annotations):
+        columns["confidence"] = [known_score(annotation.score) for annotation in annotations]
     parquet.write_table(pa.table(columns), path)

@@ -169,7 +169,7 @@ class Apprentice:
         Returns
         -------
         Proposal or None
-            None if there is no model yet, or if it is of another number of landmarks.
+            None if there is no model yet, if it is of another number of landmarks, or if it finds nothing.
 
         Raises
         ------
@@ -183,11 +183,12 @@ class Apprentice:
         expected = len(points) if points is not None else len(self.names) or self.landmarks
         if self.landmarks != expected or any(k >= expected for k in fixed):
             return None
+        made: Proposal | None = None
         if model is not None:
             made = proposal(model, number, self._image(source), fixed, self.names)
         elif self.given is not None:
             made = fitted(self._given_model, self._image(source), fixed, self.names)
-        else:
+        if made is None:
             return None
         if points is not None:
             made = made.with_unknown(points)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pliant.arrays import Concise, Float64, Floats, Image
 from pliant.experts.posterior import shape_noise
+from pliant.fitting.status import Status
 from pliant.model import Model
 from pliant.quick.model import QuickModel, propose, wide_belief
 from pliant.shape import align, shape_size, train_shape_model
@@ -85,12 +86,17 @@ def fitted(
     image: Image,
     fixed: Mapping[int, Sequence[float]] | None = None,
     names: Sequence[str] = (),
-) -> Proposal:
-    """What a model that was given proposes for an image: its fit, and then what follows from fixed landmarks."""
+) -> Proposal | None:
+    """What a model that was given proposes for an image: its fit, and then what follows from fixed landmarks.
+
+    None if it finds nothing.
+    """
     from pliant.batch import fit
 
     held = _places(fixed)
     found = fit(model, image, "auto", objects=1, trace=False, confidence=True)
+    if found.status is Status.FAILED:
+        return None
     shape = model.levels[-1].shape
     wide = prior_belief(shape, shape_noise(shape), align(shape.mean, found.points), *_FREE)
     wide = Belief(found.points, wide.factor, wide.noise)

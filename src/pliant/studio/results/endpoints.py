@@ -26,7 +26,15 @@ from pliant.studio.results.curves import (
 from pliant.studio.results.experiments import ResultTable, read_table, tables_of
 from pliant.studio.results.found import Found
 from pliant.studio.results.images import Box, box_around
-from pliant.studio.results.links import gallery_of, index_of, look, obstacle_to, offer, open_by_id
+from pliant.studio.results.links import (
+    gallery_of,
+    index_of,
+    landmarks_of,
+    look,
+    obstacle_to,
+    offer,
+    open_by_id,
+)
 from pliant.studio.results.opened import Opened
 from pliant.studio.results.sheet import Sheet, Wanted
 from pliant.studio.results.views import (
@@ -130,7 +138,7 @@ def result_fit(studio: Studio, id: str, number: int) -> ResultFit:
     sheet = _with_row(opened, number)
     points = sheet.points(number)
     lists = sheet.lists(number, ("distances", "spread", "hidden"))
-    size, trouble, index, obstacle = _size(sheet, number), "", None, ""
+    size, trouble, index, obstacle = sheet.size(number), "", None, ""
     try:
         path = gallery_of(studio, opened).find(sheet.image(number), size)
         index = index_of(studio, path, sheet.cell("object", number) or 0)
@@ -164,7 +172,7 @@ def result_picture(
     sheet = _with_row(opened, row)
     if width is not None and not 1 <= width <= _WIDEST:
         raise ValueError(f"width must be between 1 and {_WIDEST}.")
-    size, frame = _size(sheet, row), sheet.cell("frame", row)
+    size, frame = sheet.size(row), sheet.cell("frame", row)
     width = width or _WIDEST
     box = _box(sheet.points(row), size) if around else None
     try:
@@ -209,13 +217,15 @@ def take_fit(studio: Studio, id: str, number: int) -> Taken:
     sheet = _with_row(opened, number)
     points = sheet.points(number)
     try:
-        path = gallery_of(studio, opened).find(sheet.image(number), _size(sheet, number))
+        path = gallery_of(studio, opened).find(sheet.image(number), sheet.size(number))
     except ImageError as error:
         raise Refused(str(error)) from None
     index = index_of(studio, path, sheet.cell("object", number) or 0)
     obstacle = obstacle_to(studio, points, index)
     if obstacle or index is None or points is None:
         raise Refused(f"this fit cannot be corrected here: {obstacle}")
+    if not studio.collection.names:
+        studio.describe(landmarks_of(opened, len(points)))
     studio.offered[index] = offer(
         points, sheet.lists(number), sheet.cell("confidence", number), opened.found.name
     )
@@ -262,12 +272,7 @@ def _row(sheet: Sheet, number: int, cells: list[Any], with_points: bool) -> Resu
     if not with_points:
         return ResultRow(number, cells)
     points = sheet.points(number)
-    return ResultRow(number, cells, _rounded(points), _box(points, _size(sheet, number)))
-
-
-def _size(sheet: Sheet, number: int) -> tuple[int, int] | None:
-    width, height = sheet.cell("width", number), sheet.cell("height", number)
-    return (int(width), int(height)) if width and height and width > 0 and height > 0 else None
+    return ResultRow(number, cells, _rounded(points), _box(points, sheet.size(number)))
 
 
 def _box(points: Float64 | None, size: tuple[int, int] | None) -> Box | None:

@@ -11,15 +11,20 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from pliant.arrays import Float64
+from pliant.data.images import ImageError
 from pliant.shape import shape_size
 from pliant.studio.desk import Studio
 from pliant.studio.proposing.proposals import Proposal
 from pliant.studio.results.found import Search
 from pliant.studio.results.images import Gallery
 from pliant.studio.results.opened import Opened, Shelf
+from pliant.studio.web.endpoints import Refused
 
 _KEPT = 4
 """Results whose images are kept."""
+
+_LOOKED_AT = 100
+"""Rows of a result in which an image of the collection is looked for."""
 
 _UNSURE = 0.02
 """How uncertain a landmark is of which nothing is known, over the size of the object."""
@@ -127,6 +132,39 @@ def obstacle_to(studio: Studio, points: Float64 | None, index: int | None) -> st
     if expected and len(points) != expected:
         return f"it has {len(points)} landmarks, but the open images have {expected}."
     return str(studio.collection.read_only)
+
+
+def landmarks_of(opened: Opened, count: int) -> tuple[str, ...]:
+    """The names of a result's landmarks; without any, their numbers from 0."""
+    names = opened.landmark_names
+    named = len(names) == len(set(names)) == count and all(name.strip() for name in names)
+    return names if named else tuple(map(str, range(count)))
+
+
+def landmarks_from_results(studio: Studio) -> tuple[str, ...]:
+    """The landmarks of the newest result in the --results folder that has a fit of an open image; or none."""
+    if studio.results is None:
+        return ()
+    shelf, places = _desk(studio).shelf, [studio.results]
+    for found in shelf.search(places).results:
+        try:
+            opened = shelf.open(found.id, places)
+            for number in range(min(opened.sheet.count, _LOOKED_AT)):
+                points = opened.sheet.points(number)
+                if points is not None and _is_open(studio, opened, number):
+                    return landmarks_of(opened, len(points))
+        except (Refused, ValueError, LookupError, OSError):
+            continue  # Said where the result is opened.
+    return ()
+
+
+def _is_open(studio: Studio, opened: Opened, number: int) -> bool:
+    """Whether the image of a row is one of the collection's."""
+    try:
+        path = gallery_of(studio, opened).find(opened.sheet.image(number), opened.sheet.size(number))
+    except ImageError:
+        return False
+    return index_of(studio, path) is not None
 
 
 def offer(

@@ -217,6 +217,11 @@ class Sheet:
         """The image of a row as it was named."""
         return from_text(str(self.cell("image", number) or ""))
 
+    def size(self, number: int) -> tuple[int, int] | None:
+        """Width and height of the image of a row, if they are known."""
+        width, height = self.cell("width", number), self.cell("height", number)
+        return (int(width), int(height)) if width and height and width > 0 and height > 0 else None
+
     def lists(self, number: int, names: Sequence[str] = _LISTS) -> dict[str, Float64 | None]:
         """The lists of a row, `(v,)` each; None where there is none."""
         first, block = self._block(number)
