@@ -69,8 +69,12 @@ def test_wrong_settings_are_wrong_usage(command, folder, tmp_path, content, sent
 def test_groups_are_held_out_whole_and_can_be_evaluated(command, folder, tmp_path):
     words = ("train", folder, "-o", "m.pliant", *SMALL, "--size", 60, "--no-confidence", "-q")
     command(*words, "--hold-out", 0.3, "--group-by", r"face-(\d\d\d)\d")
+    planned = command(*words[:-1], "--hold-out", 0.3, "--group-by", r"face-(\d\d\d)\d", "--dry-run").out
     table = tmp_path / "m.held-out.csv"
     held = pliant.load_dataset(table)
+    assert (
+        f"annotated images of 24 in 2 groups, hold out {len(held)}, list these in m.held-out.csv" in planned
+    )
     assert pliant.load("m.pliant").provenance["samples"] == 24 - len(held)
     assert 2 < len(held) < 16
     groups = {sample.group for sample in held}

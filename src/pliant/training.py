@@ -35,8 +35,10 @@ _ENOUGH = 60
 class NotCalibrated(UserWarning):
     r"""Warns that a model was trained, but could not learn how far its fits can be trusted.
 
-    Examples -------- Calibration holds out five parts in turn, and images of four people cannot be divided like
-    that. If you do not want a model without calibration, turn the warning into an error:
+    Examples
+    --------
+    Calibration holds out five parts in turn, and images of four people cannot be divided like that. If you do not
+    want a model without calibration, turn the warning into an error:
 
     >>> import pliant, warnings
     >>> faces = pliant.load_dataset("faces/").grouped(r"(person\d+)_")
@@ -45,6 +47,7 @@ class NotCalibrated(UserWarning):
     ...     pliant.train(faces, size=30, shape_modes=(1, 3), progress=False)
     Traceback (most recent call last):
     pliant.training.NotCalibrated: how far fits can be trusted is not learned: ...
+
     """
 
 

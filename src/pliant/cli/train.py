@@ -165,7 +165,7 @@ def train(
         if not annotated or (annotated < len(dataset) and not training.skip_invalid):
             # Training will fail, and says all that is wrong.
             checked_samples(every, training, jobs=jobs, progress=False if silent else None)
-        _say_plan(dataset, missing, target, as_json)
+        _say_plan(dataset, missing, held, target, as_json)
         return
     dataset = every
     if triangles is not None:
@@ -184,6 +184,8 @@ def train(
     note = f"{plain_name(target)} was trained by pliant with these settings."
     write_settings(with_ending(target, ".toml"), "train", used, note)
     _say_outcome(model, target, time.perf_counter() - begin, quiet, as_json)
+    if held is not None and not silent:
+        say(f"held out {counted(len(held), 'sample')}, listed in {with_ending(target, HELD_OUT)}")
 
 
 def _say_outcome(model: Model, output: Source, seconds: float, quiet: bool, as_json: bool) -> None:
@@ -254,23 +256,28 @@ def _write_held_out(path: Source, held: Dataset) -> None:
         )
 
 
-def _say_plan(dataset: Dataset, missing: Dataset, output: Source, as_json: bool) -> None:
+def _say_plan(
+    dataset: Dataset, missing: Dataset, held: Dataset | None, output: Source, as_json: bool
+) -> None:
     import json
 
     from pliant.data.addresses import with_ending
+    from pliant.data.loading import HELD_OUT
     from pliant.data.missing_images import about_missing
 
+    kept = 0 if held is None else len(held)
     annotated = sum(sample.points_source is not None for sample in dataset)
     groups = len({sample.group for sample in dataset if sample.group})
     if as_json:
         plan = {"images": len(dataset), "annotated": annotated, "missing": len(missing), "groups": groups}
-        say(json.dumps({**plan, "output": str(output)}, indent=2))
+        say(json.dumps({**plan, "held_out": kept, "output": str(output)}, indent=2))
         return
     if len(missing):
         say(told(about_missing(missing, dataset)), colour="yellow", error=True)
     say(
-        f"would train on {counted(annotated, 'annotated image')} of {len(dataset)}"
+        f"would train on {counted(annotated, 'annotated image')} of {len(dataset) + kept}"
         + (f" in {counted(groups, 'group')}" if groups else "")
+        + (f", hold out {kept}, list these in {with_ending(output, HELD_OUT)}" if kept else "")
         + f", and write {output} and {with_ending(output, '.toml')}"
     )
 
