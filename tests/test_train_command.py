@@ -13,6 +13,7 @@ import pytest
 
 import pliant
 from pliant.cli.exits import ERROR, INTERRUPTED, USAGE
+from pliant.data.ownership import MODEL, SETTINGS
 from pliant.experts.linear_training import train_linear
 from pliant.synthetic import write_faces
 
@@ -220,7 +221,7 @@ class TestExperts:
         name = "train_linear" if kind == "linear" else "learn_network"
         monkeypatch.setattr(f"pliant.tuning.experts.{name}", interrupted)
         monkeypatch.setattr("pliant.tuning.experts.training_device", lambda: "cpu")
-        before = {"m.pliant": b"a model", "m.toml": b"its settings"} if earlier else {}
+        before = {"m.pliant": MODEL + b" and more", "m.toml": SETTINGS} if earlier else {}
         for file, content in before.items():
             (tmp_path / file).write_bytes(content)
         words = ("train", face_folders / "train", *self.WORDS, "--experts", kind, "-o", "m.pliant", "-q")

@@ -185,7 +185,7 @@ class TestSearch:
         assert rows[0][0] == "settings to begin with"
         assert len(rows) >= 3
         assert [int(row[0]) for row in curve] == sorted(int(row[0]) for row in curve)
-        assert "held-out samples" in choice.sentence(loaded)
+        assert "fits of 9 of the training samples" in choice.sentence(loaded)
 
     def test_what_is_said_on_the_way_has_the_words_of_the_table(self):
         errors = np.full((4, 3), 0.015)
