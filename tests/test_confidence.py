@@ -32,7 +32,14 @@ from pliant.trust.calibration import (
     _logistic,
     calibrate,
 )
-from pliant.trust.confidence import AGAINST, Confidence, Evidence, predictors, standardised
+from pliant.trust.confidence import (
+    AGAINST,
+    Confidence,
+    Evidence,
+    predictors,
+    require_confidence,
+    standardised,
+)
 from pliant.trust.evidence import _spread, gather, with_sightings
 from pliant.trust.mismatch import mismatches, relative_costs, unexplained_energy
 from pliant.trust.scatter import likeliest_scatter
@@ -152,6 +159,17 @@ class TestEvidence:
         S = level.shape.basis
         assert_allclose(spread[0, 7], (S @ np.linalg.inv(JMJ + prior) @ S.T)[14:16, 14:16], rtol=1e-6)
 
+    def test_energies_on_some_pixels_are_brought_to_those_of_all(self, model, dataset):
+        image, truth = dataset[0].image(), dataset[0].points()
+        seen = []
+        for sampling in (1.0, 0.4):
+            level, subspace, problem = make_fitter(model, sampling=sampling, jobs=1).prepared[-1]
+            (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
+            p = level.shape.project(view.to_view(truth))[None]
+            seen += gather(problem.kernel, level, subspace, [view.pixels], p)[0]
+        assert seen[1].sharpness == pytest.approx(seen[0].sharpness, rel=0.5)
+        assert seen[1].explained == pytest.approx(seen[0].explained, rel=0.5)
+
     def test_what_an_expert_heard_makes_places_surer(self, model, dataset):
         """Its precision of the parameters adds to that of the pixels and of the prior."""
         fitter = make_fitter(model, device="reference", jobs=1)
@@ -160,6 +178,10 @@ class TestEvidence:
         (view,) = look(level, model.size, [State(image, truth, truth)], shared=False, uploads=None).views
         p = level.shape.project(view.to_view(truth))[None]
         _, alone = gather(problem.kernel, level, subspace, [view.pixels], p)
+        _, nothing = gather(
+            problem.kernel, level, subspace, [view.pixels], p, np.zeros((1, *2 * p.shape[1:]))
+        )
+        assert_allclose(nothing, alone)
         much = 1e9 * np.eye(p.shape[1])[None]
         _, led = gather(problem.kernel, level, subspace, [view.pixels], p, much)
         assert np.all(np.linalg.eigvalsh(alone - led) > 0)
@@ -330,6 +352,16 @@ class TestFormulas:
         falling = self.confidence(offsets=np.array([0.0, 1.0, -4.0]))
         assert falling.probability(self.EVIDENCE, 0.16) == falling.probability(self.EVIDENCE, 0.04)
 
+    @pytest.mark.parametrize("least", [0, 0.5, 1, -0.01, 1.01, 90, np.nan])
+    def test_a_limit_of_confidence_is_a_probability(self, least):
+        if 0 <= least <= 1:
+            require_confidence("trusted", least)
+            return
+        with pytest.raises(ValueError, match=f"trusted={least:g}: it must be a probability"):
+            require_confidence("trusted", least)
+        with pytest.raises(ValueError, match="above 0 and below 1"):
+            self.confidence().probability(self.EVIDENCE, 4)
+
     def test_errors_below_the_least_bound_are_rare_in_proportion(self):
         """What the regression of 0.01 says must not hold for 0.001 too."""
         of = self.confidence(offsets=np.array([50.0, 50.0, 50.0]))
@@ -341,8 +373,9 @@ class TestFormulas:
         assert moved.probability(self.EVIDENCE, 0.01) == pytest.approx(1 / (1 + np.exp(2)))
 
     def test_an_expert_is_no_surer_than_three_deviations_below_the_usual(self):
-        seen = np.array([-100.0, -3.5, -2.5, 0, 1, -3.5, -2.5])
-        assert_allclose(standardised(seen, np.zeros(7), np.ones(7)), [-100, -3.5, -2.5, 0, 1, -3, -2.5])
+        seen = np.array([-100.0, -3.5, -2.5, 0, 1, -3.5, -3.5])
+        assert_allclose(standardised(seen, np.zeros(7), np.ones(7)), [-100, -3.5, -2.5, 0, 1, -3, -3])
+        assert_allclose(standardised(seen / 2, np.zeros(7), np.ones(7)), seen / 2)
 
     def test_an_object_and_a_small_error_must_both_be_there(self):
         """The odds of an object are -1 - 2 + 4 + 3 - 5 + 2 = 1."""
@@ -562,7 +595,13 @@ class TestCalibration:
         """Four near each object, then those that begin elsewhere, and the mirror image at its landmarks there."""
         held = dataset[:2]
         good = SimpleNamespace(evidence=Evidence(1, 1, 1, 1, 1), status=SimpleNamespace(lost=False))
-        monkeypatch.setattr(calibration, "fit_all", lambda fitter, work: (good for _ in work))
+        asked = []
+
+        def fit_all(fitter, work):
+            asked.append(fitter)
+            return (good for _ in work)
+
+        monkeypatch.setattr(calibration, "fit_all", fit_all)
         monkeypatch.setattr(calibration, "_judged", lambda model, fit, truth, near: (truth, near))
         advanced = []
         args = ("po-inv-gn", 0, 1, lambda: advanced.append(1))
@@ -573,6 +612,7 @@ class TestCalibration:
         assert [near for _, near in made] == [near for _, near in expected]
         assert_allclose([truth for truth, _ in made], [truth for truth, _ in expected])
         assert len(advanced) == 2
+        assert asked[0].keep_evidence
 
     @pytest.mark.parametrize(("images", "held"), [(4, [4]), (5, [4] * 5)])
     def test_one_model_is_enough_if_there_is_much_data(self, model, dataset, monkeypatch, images, held):

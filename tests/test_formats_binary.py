@@ -533,13 +533,14 @@ class TestParquet:
         with pytest.raises(ValueError, match="the same landmarks in each image"):
             write_annotations(tmp_path / "t.parquet", [made[0], Annotation("c", points)])
 
-    @pytest.mark.parametrize(("spacing", "written"), [(0.5, True), (None, False)])
-    def test_scales_are_written_if_one_is_known(self, tmp_path, spacing, written):
+    @pytest.mark.parametrize(("column", "name"), [("scale", "spacing"), ("confidence", "score")])
+    @pytest.mark.parametrize("value", [0.5, None])
+    def test_what_one_object_has_is_a_column(self, tmp_path, column, name, value):
         from pyarrow import parquet
 
-        write_annotations(tmp_path / "t.parquet", [Annotation("a", np.ones((2, 2)), spacing=spacing)])
-        assert ("scale" in parquet.read_schema(tmp_path / "t.parquet").names) == written
-        assert read_annotations(tmp_path / "t.parquet")[0].spacing == spacing
+        write_annotations(tmp_path / "t.parquet", [Annotation("a", np.ones((2, 2)), **{name: value})])
+        assert (column in parquet.read_schema(tmp_path / "t.parquet").names) == (value is not None)
+        assert getattr(read_annotations(tmp_path / "t.parquet")[0], name) == value
 
     def test_names_for_the_metadata(self):
         assert names_in(names_metadata(("n", "m"))) == ("n", "m")
