@@ -17,7 +17,7 @@ from pliant.synthetic import face, faces
 from pliant.trust.confidence import DEFAULT_BOUND
 
 PICTURES = Path(__file__).parent / "pictures"
-NOISES = (0.05, 0.1, 0.15)
+NOISES = (0.05, 0.15, 0.35)
 EVERY = np.arange(68, dtype=np.int32)
 ALGORITHMS = ("ssd:map-asy:0.2-gn-sch", "po-asy-gn", "po-inv-gn")
 FACE_CONTOURS = [

@@ -155,6 +155,7 @@ class TestEvidence:
             system.image_image[0]
             - system.basis_image[0].T @ np.diag(variances / (variances + n)) @ system.basis_image[0]
         ) / n
+        assert_allclose(evidence.sharpness, n * np.trace(JMJ) / len(JMJ), rtol=1e-6)
         prior = np.diag([0, 0, 0, 0, *(1 / level.shape.eigenvalues)])
         S = level.shape.basis
         assert_allclose(spread[0, 7], (S @ np.linalg.inv(JMJ + prior) @ S.T)[14:16, 14:16], rtol=1e-6)
