@@ -179,11 +179,13 @@ def _trained(
     crew: Crew, groups: Sequence[list[Unit]], data: Data
 ) -> Iterator[tuple[list[Unit], Model | Trouble]]:
     """The units of each model with the model, as they come."""
+    advance = data.bar.start("training models", len(groups))
     for low in range(0, len(groups), _AHEAD):
         some = groups[low : low + _AHEAD]
         lessons = [(units[0].trial, data.training(units[0].trial.sets).samples) for units in some]
         called = [f"the model of {units[0].trial.label}" for units in some]
         for number, model in _all_named(called, crew.each(train_models, lessons)):
+            advance(isinstance(model, Trouble))
             yield some[number], model
 
 
