@@ -100,7 +100,6 @@ def names(world, model):
     fits = pliant.fit(model, images, truths, iterations=2)
     return {
         "pliant": pliant,
-        "np": np,
         "dataset": plain,
         "model": model,
         "image": images[0],

@@ -98,10 +98,19 @@ class TestProgressInALogFile:
     def test_long_work_says_now_and_then_how_far_it_is(self, clock, capsys):
         self.advance(clock, None, 10.0)
         lines = capsys.readouterr().err.splitlines()
-        assert lines[0] == "trying settings: 3 of 20, 10 s, about 3 min left, 2 failed"
+        assert lines[0] == "trying settings: 3 of 20, 10 s, 2 failed"
         # Once in half a minute: at 10, 40, 70, 100, 130 and 160 seconds.
         assert len(lines) == 6
         assert lines[-1] == "trying settings: 18 of 20, 3 min, about 20 s left, 2 failed"
+
+    def test_what_the_first_part_waited_for_is_not_expected_of_the_others(self, clock, capsys):
+        with Progress() as bar:
+            step = bar.start("evaluating", 100)
+            for seconds in (76, 31, 1):
+                clock[0] += seconds
+                step()
+        lines = capsys.readouterr().err.splitlines()
+        assert lines == ["evaluating: 1 of 100, 76 s", "evaluating: 2 of 100, 2 min, about 51 min left"]
 
     def test_short_work_and_work_that_was_told_to_be_quiet_say_nothing(self, clock, capsys):
         self.advance(clock, None, 0.5)

@@ -79,18 +79,21 @@ class Progress:
         return advance
 
     def _in_lines(self, description: str, total: int, done: int, failed: int) -> Advance:
-        begin, before, failures = time.monotonic(), done, failed
+        begin, failures = time.monotonic(), failed
+        first: tuple[float, int] | None = None
 
         def advance(failed: bool = False) -> None:
-            nonlocal done, failures
+            nonlocal done, failures, first
             done, failures = done + 1, failures + failed
             now = time.monotonic()
+            first = first or (now, done)
             if not self._lines or now < self._next_line:
                 return
             self._next_line = now + NEXT_LINE
             said = [f"{description}: {done:,}" + (f" of {total:,}" if total else ""), _time(now - begin)]
-            if total > done:
-                said.append(f"about {_time((now - begin) / (done - before) * (total - done))} left")
+            # The first part waited for code to be compiled and models to be prepared: it tells nothing of the others.
+            if total > done > first[1]:
+                said.append(f"about {_time((now - first[0]) / (done - first[1]) * (total - done))} left")
             say(", ".join(filter(None, (*said, _failures(failures)))), error=True)
 
         return advance
