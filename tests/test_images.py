@@ -39,8 +39,9 @@ def portrait(size: int = 120):
 class TestRange:
     def test_eight_bits_and_floats_from_0_to_1_stay(self, rng):
         for image in (
-            rng.integers(40, 90, (9, 8, 3), dtype=np.uint8),
-            rng.random((9, 8), dtype=np.float32) / 9,
+            rng.integers(40, 120, (9, 8, 3), dtype=np.uint8),
+            rng.random((9, 8), dtype=np.float32) / 3,
+            np.full((9, 8), 77, dtype=np.uint8),
         ):
             assert_array_equal(as_image(image), image)
             assert as_image(image).dtype == image.dtype
@@ -97,6 +98,27 @@ class TestRange:
             assert fit.ok
             assert_allclose(fit.points, other.points, atol=0.05)
 
+    def test_a_faint_image_is_stretched_and_others_are_not(self, tmp_path):
+        faint, clear = (portrait() // 16 + 238).astype(np.uint8), (portrait() // 2 + 90).astype(np.uint8)
+        for image, expected in ((faint, stretched(faint)), (clear, clear)):
+            floats = image / np.float32(255)
+            assert_allclose(as_image(image), expected, atol=1e-6)
+            assert_allclose(as_image(floats), expected if image is faint else floats, atol=1e-5)
+            cv2.imwrite(str(tmp_path / "a.png"), image[:, :, ::-1])
+            assert_allclose(read_image(tmp_path / "a.png"), expected, atol=1e-6)
+        # One pixel of a marker does not hide it.
+        faint[0, 0] = 0
+        assert as_image(faint).dtype == np.float32
+
+    def test_faint_images_are_fitted_as_clear_ones(self, model, dataset):
+        samples = dataset[:4]
+        faint = [(sample.image() // 12 + 120).astype(np.uint8) for sample in samples]
+        starts = [sample.points() + 1 for sample in samples]
+        found = pliant.fit(model, faint, starts)
+        expected = pliant.fit(model, samples, starts)
+        for one, other in zip(found, expected, strict=True):
+            assert np.abs(one.points - other.points).max() < 1.5
+
     @pytest.mark.parametrize("kind", ["12 bits in 16", "16 bits, offset"])
     @pytest.mark.parametrize("name", ["a.png", "a.tif"])
     @pytest.mark.parametrize("grey", [True, False])
@@ -132,7 +154,7 @@ class TestRange:
                 tmp_path / f"{number}.png"
             )
             write_landmarks(tmp_path / f"{number}.pts", sample.points())
-        sentence = "3 images have more than 8 bits"
+        sentence = "3 images have more than 8 bits or very little contrast"
         assert sentence in command("check", tmp_path).out
         options = ("--size", 40, "--no-confidence", "--detector", "none")
         assert sentence in command("train", tmp_path, "-o", tmp_path / "m.pliant", *options).err
@@ -201,7 +223,8 @@ class TestJpeg:
     @pytest.mark.parametrize("way", WAYS)
     @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
     @pytest.mark.parametrize("shape", [(1, 1), (50, 37), (64, 96)])
-    def test_pixels_are_those_of_pillow(self, tmp_path, rng, mode, way, shape):
+    def test_pixels_are_those_of_pillow(self, tmp_path, rng, mode, way, shape, monkeypatch):
+        monkeypatch.setattr("pliant.data.images.legible", lambda image: image)  # One pixel has no contrast.
         noise = PIL.fromarray(rng.integers(0, 256, (5, 4, 3), dtype=np.uint8))
         noise.resize(shape[::-1], PIL.Resampling.BICUBIC).convert(mode).save(tmp_path / "a.jpg", **way)
         with PIL.open(tmp_path / "a.jpg") as file:

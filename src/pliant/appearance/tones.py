@@ -2,7 +2,8 @@
 
 8-bit images, and floats from 0 to 1, say themselves what is black and white. Other numbers do not: 12 bits are
 often stored in 16, with or without an offset. There, black and white are found in the image (`in_range`), the same
-for everything that is done with it: features, textures, detectors and drawing.
+for everything that is done with it: features, textures, detectors and drawing. So they are for faint images, which
+use few of their grey levels (`legible`): features would hardly see their edges.
 """
 
 from __future__ import annotations
@@ -23,6 +24,12 @@ _DARKEST, _BRIGHTEST = 0.1, 99.9
 _LOOKED_AT = 2**16
 """Pixels that the percentiles are found from, on a grid."""
 
+_GLANCED_AT = 2**14
+"""The same to see whether an image is faint: every image is asked."""
+
+_FAINT = 0.25
+"""An image is faint if it uses less than this share of the range from black to white (decision 9)."""
+
 _FARTHEST = 1e4
 """What single pixels may be at most, when the others are from 0 to 1."""
 
@@ -34,14 +41,31 @@ def in_range(image: Image) -> Image:
     return stretched(image)
 
 
+def legible(image: Image) -> Image:
+    """An 8-bit image or floats from 0 to 1 as they are, or stretched if they are faint.
+
+    This is for a whole image: its parts have less contrast.
+    """
+    black, white = _black_and_white(image, _GLANCED_AT)
+    return stretched(image) if 0 < (white - black) * unit(image) < _FAINT else image
+
+
+def _black_and_white(image: Image, most: int) -> tuple[float, float]:
+    """Percentiles of an image `(h, w, ...)`, from about `most` of its pixels."""
+    step = max(1, int(math.sqrt(image.shape[0] * image.shape[1] / most)))
+    some = image[::step, ::step]
+    if some.dtype != np.uint8:
+        some = some.astype(np.float64)
+    black, white = np.percentile(some, [_DARKEST, _BRIGHTEST])
+    return float(black), float(white)
+
+
 def stretched(image: Image) -> Float32:
     """Numbers of any range `(h, w, ...)`, brought to black at 0 and white at 1, all channels alike.
 
     Pixels beyond black and white stay beyond, where features see them. Twice stretched is as once.
     """
-    step = max(1, int(math.sqrt(image.shape[0] * image.shape[1] / _LOOKED_AT)))
-    some = image[::step, ::step].astype(np.float64)
-    black, white = np.percentile(some, [_DARKEST, _BRIGHTEST])
+    black, white = _black_and_white(image, _LOOKED_AT)
     if white <= black:
         black, white = float(image.min()), float(image.max())
     if white <= black:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import ExifTags, UnidentifiedImageError
 from PIL import Image as PIL
 
-from pliant.appearance.tones import in_range, stretched
+from pliant.appearance.tones import in_range, legible, stretched
 from pliant.arrays import Image
 from pliant.data import dicom
 from pliant.data.addresses import Source, as_source, fetched, opened
@@ -52,8 +52,8 @@ def read_image(path: Source) -> Image:
     """Read an image, grey or RGB, and upright.
 
     A rotation noted in EXIF is applied. Palette, CMYK and other colour spaces become RGB; transparent pixels are
-    laid on white. Images with more than 8 bits become float32. Black and white are then found in the image
-    (`docs/reference/data.md`), or given by the window of a DICOM file.
+    laid on white. Images with more than 8 bits, and faint ones, become float32. Black and white are then found in the
+    image (`docs/reference/data.md`), or given by the window of a DICOM file.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def read_image(path: Source) -> Image:
     """
     with _decoding(path, "the image is damaged or incomplete"), _content(as_source(path)) as content:
         if dicom.is_dicom(content):
-            return dicom.read_pixels(content)
+            return legible(dicom.read_pixels(content))
         with PIL.open(content) as file:
             decoded = _jpeg(file, content)
             if decoded is None:
@@ -89,7 +89,7 @@ def read_image(path: Source) -> Image:
                 file.load()
             if decoded is None:
                 decoded = _pixels(file, str(path))
-            return _turned(decoded, _orientation(file))
+            return _turned(legible(decoded), _orientation(file))
 
 
 def image_size(path: Source) -> tuple[int, int]:
@@ -115,8 +115,8 @@ def image_spacing(path: Source) -> float | None:
 def as_image(array: Image, name: str = "image") -> Image:
     """An array given by the user, checked, as `read_image` would give it.
 
-    It is `(h, w)` or `(h, w, 1 or 3)`. 8-bit images, and floats from 0 to 1, are taken as they are; of other
-    numbers, what is black and white is found in the image.
+    It is `(h, w)` or `(h, w, 1 or 3)`. 8-bit images, and floats from 0 to 1, are taken as they are unless
+    they are faint; of other numbers, what is black and white is found in the image.
     """
     array = np.asarray(array)
     if array.ndim == 3 and array.shape[2] == 1:
@@ -126,14 +126,14 @@ def as_image(array: Image, name: str = "image") -> Image:
             f"{name}: an image must have the shape (height, width) or (height, width, 3), not {array.shape}."
         )
     if np.issubdtype(array.dtype, np.integer):
-        return np.ascontiguousarray(in_range(array))
+        return np.ascontiguousarray(legible(in_range(array)))
     if not np.issubdtype(array.dtype, np.floating):
         raise ImageError(f"{name}: pixels must be integers or floats, not {array.dtype}.")
     if not np.all(np.isfinite(array)):
         raise ImageError(f"{name}: some pixels are not finite numbers.")
     if array.min() < -0.001 or array.max() > 1.001:
         return np.ascontiguousarray(stretched(array))
-    return np.ascontiguousarray(array, dtype=np.float32)
+    return np.ascontiguousarray(legible(array), dtype=np.float32)
 
 
 @contextmanager

@@ -92,7 +92,7 @@ class Validated(Concise):
     problems : tuple of str
         A sentence for each problem of the other samples.
     deep : int
-        How many images have more than 8 bits.
+        How many images have more than 8 bits, or are faint.
     names : tuple of str
         The names of the landmarks, if all samples agree on them.
     left_out : int
@@ -296,10 +296,10 @@ def _about_size(stated: Size | None, image: Image | None) -> str:
 
 
 def about_range(images: int) -> str:
-    """What a person should know about images of more than 8 bits."""
+    """What a person should know about images of more than 8 bits, and about faint ones."""
     which = "1 image has" if images == 1 else f"{images} images have"
     return (
-        f"{which} more than 8 bits: black and white are set for each image separately "
+        f"{which} more than 8 bits or very little contrast: black and white are set for each image separately "
         "(docs/reference/data.md)"
     )
 
