@@ -417,8 +417,11 @@ class TestBadInput:
             pliant.fit(model, [dataset[0]], [dataset[0].points()], **settings)
 
     def test_every_image_needs_a_start(self, model, dataset):
-        with pytest.raises(ValueError, match="2 images and 1 starts"):
+        with pytest.raises(ValueError, match="2 images and 1 start: "):
             pliant.fit(model, list(dataset[:2]), [dataset[0].points()])
+        for box in ([10, 10, 60, 60], np.array([10.0, 10, 60, 60])):
+            with pytest.raises(ValueError, match="this is one box for many images"):
+                pliant.fit(model, list(dataset[:2]), box)
 
 
 class TestStopping:

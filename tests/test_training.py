@@ -97,6 +97,12 @@ def test_the_model_is_immutable(model):
             array[0] = 1
 
 
+@pytest.mark.parametrize("given", [[np.zeros((9, 9))], [(np.zeros((9, 9)), np.zeros((5, 2)))]])
+def test_arrays_alone_are_not_samples(given):
+    with pytest.raises(ValueError, match="make a data set of arrays with pliant.dataset_from_arrays"):
+        train(given)
+
+
 def test_threads_do_not_change_the_model(model, dataset):
     alone = train(dataset, size=40, shape_modes=(2, 5), jobs=1, confidence=False)
     for one, other in zip(alone.levels, model.levels, strict=True):

@@ -130,7 +130,10 @@ class Evaluation:
             1: "1 trusted fit is where no object is annotated",
         }.get(row["false"], f"{row['false']} trusted fits are where no object is annotated")
         many = f"{row['found']} of {counted(objects, 'object')} in {counted(self.images, 'image')}"
-        return f"{many} {'was' if objects == 1 else 'were'} found{by}, and {missed} missed; {false}."
+        # Without confidence, no fit is trusted.
+        judged = row["false"] or any(not np.isnan(one.confidence) for one in self.records)
+        found = f"{many} {'was' if objects == 1 else 'were'} found{by}, and {missed} missed"
+        return f"{found}; {false}." if judged else f"{found}."
 
 
 @dataclass(frozen=True)

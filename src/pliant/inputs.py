@@ -13,6 +13,7 @@ from pliant.arrays import Floats, Image
 from pliant.data.addresses import as_source
 from pliant.data.dataset import Sample
 from pliant.data.images import ImageError, as_image, read_image
+from pliant.terminal import counted
 
 ImageSource = Image | Path | str | Sample
 
@@ -70,6 +71,9 @@ def is_one_image(images: Any) -> bool:
     return array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (1, 3, 4))
 
 
+_NUMBERS = (int, float, np.number)
+
+
 def groups_of(start: Any) -> list[Floats]:
     """The starts of each object: `start` alone if it is of one, otherwise its n parts."""
     parted = isinstance(start, (list, tuple)) and len(start) > 0 and all(map(_is_of_one, start))
@@ -99,10 +103,12 @@ def paired(images: Iterable[Any], starts: Any) -> Iterator[tuple[Any, Any]]:
     """Each image with its start, or with the function that finds it in all of them; a sentence if one is left."""
     if callable(starts):
         return ((image, starts) for image in images)
+    if isinstance(starts, (list, tuple, np.ndarray)) and len(starts) and isinstance(starts[0], _NUMBERS):
+        raise ValueError("this is one box for many images: give one start for each image.")
     if isinstance(images, Sized) and isinstance(starts, Sized) and len(images) != len(starts):
         raise ValueError(
-            f"there are {len(images)} images and {len(starts)} starts: give one start for each image, or a "
-            "function that finds starts."
+            f"there are {counted(len(images), 'image')} and {counted(len(starts), 'start')}: give one start for "
+            "each image, or a function that finds starts."
         )
     return _in_step(images, starts)
 

@@ -91,7 +91,7 @@ class Progress:
                 return
             self._next_line = now + NEXT_LINE
             said = [f"{description}: {done:,}" + (f" of {total:,}" if total else ""), _time(now - begin)]
-            # The first part waited for code to be compiled and models to be prepared: it tells nothing of the others.
+            # The first part waited for code to be compiled and a model to be prepared, unlike the others.
             if total > done > first[1]:
                 said.append(f"about {_time((now - first[0]) / (done - first[1]) * (total - done))} left")
             say(", ".join(filter(None, (*said, _failures(failures)))), error=True)

@@ -127,24 +127,24 @@ def outcome_of(table: Source) -> Outcome:
     return Outcome(statuses, images, first)
 
 
-def flagged_in(table: Source, below: float) -> list[tuple[float, str, int]]:
-    """Confidence, image and object of the fits that a person should look at, the least trusted first."""
-    rows = rows_of(table, ["image", "object", "confidence"])
-    return sorted(
-        (row["confidence"], row["image"], row["object"])
-        for row in rows
-        if row["confidence"] is not None and row["confidence"] < below
+_FLAGGED = ("image", "object", "confidence", "status", "reason")
+
+
+def flagged_in(table: Source, below: float) -> list[Row]:
+    """The fits that a person should look at, the least trusted first, and why there is none if it failed."""
+    found = (
+        row for row in rows_of(table, _FLAGGED) if row["confidence"] is not None and row["confidence"] < below
     )
+    return sorted(found, key=lambda row: (row["confidence"], row["image"], row["object"]))
 
 
 def write_flagged(path: Source, table: Source, below: float) -> None:
     """What `flagged_in` has, as a table."""
     with _whole_csv(path) as rows:
-        rows.writerow(["image", "object", "confidence"])
-        rows.writerows(
-            [to_text(image), number, f"{confidence:.4f}"]
-            for confidence, image, number in flagged_in(table, below)
-        )
+        rows.writerow(_FLAGGED)
+        for row in flagged_in(table, below):
+            told = {**row, "image": to_text(row["image"]), "confidence": f"{row['confidence']:.4f}"}
+            rows.writerow([told[name] for name in _FLAGGED])
 
 
 @contextmanager

@@ -163,7 +163,7 @@ def _print(dataset: Dataset, checked: DatasetCheck) -> None:
     if suspects:
         table = Table()
         table.add_column("sample", overflow="fold")
-        table.add_column("problem", overflow="fold")
+        table.add_column("finding", overflow="fold")
         table.add_column("severity", justify="right")
         for suspect in suspects[:MOST_LINES]:
             table.add_row(plain_name(suspect.name), suspect.reason, f"{suspect.severity:.1f}")

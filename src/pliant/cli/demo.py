@@ -70,7 +70,7 @@ def demo(
     fits = pliant.fit(model, list(others), found, jobs=jobs)
     typed = {
         "make": f"pliant synthetic {faces} --count {count} --seed {seed}",
-        "train": f"pliant train {faces} --preset quick -o {file}",
+        "train": f"pliant train {faces} --preset quick --no-confidence -o {file}",
         "draw": f"pliant inspect {file} --draw {output / 'modes.png'}",
         "new": f"pliant synthetic {new} --count {_NEW} --seed {seed + 1}",
         "fit": f"pliant fit {file} {new} --boxes {boxes} -o {output / 'fits'} --draw",

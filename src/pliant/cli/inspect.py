@@ -126,6 +126,7 @@ def describe(model: Model) -> dict[str, Any]:
             "variance_kept": model.texture.pca.variance_kept,
         },
         "expert": choice.expert_of(model),
+        "confidence": model.confidence is not None,
         "settings": model.settings.to_dict(),
         "provenance": dict(model.provenance),
     }
@@ -161,6 +162,11 @@ def summarise(model: Model) -> None:
         f"{texture['modes']} modes ({texture['variance_kept']:.1%})"
     )
     _summarise_choice(model)
+    say(
+        "fits have a confidence"
+        if model.confidence is not None
+        else "fits have no confidence: pliant.calibrate learns it, or train without --no-confidence"
+    )
     origin = model.provenance
     say(
         f"trained {origin.get('trained', 'at an unknown time')} by pliant {origin.get('pliant', '?')} "

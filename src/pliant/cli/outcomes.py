@@ -88,8 +88,8 @@ def _print_outcome(done: Done, outcome: Outcome) -> None:
     }
     if done.flag_below is not None:
         said["flagged"] = [
-            {"image": image, "object": number, "confidence": round(confidence, 4)}
-            for confidence, image, number in flagged_in(done.table, done.flag_below)
+            {**row, "confidence": round(row["confidence"], 4)}
+            for row in flagged_in(done.table, done.flag_below)
         ]
     say(json.dumps(said, indent=2))
 
@@ -103,8 +103,9 @@ def _say_flagged(done: Done) -> None:
         return
     flagged = flagged_in(done.table, done.flag_below)
     say(f"{len(flagged)} to review, listed in {join(parent(done.table), FLAGGED)}")
-    for confidence, image, number in flagged[:_FLAGGED]:
-        say(f"  {confidence:4.0%}  {image}{f', object {number}' if number else ''}")
+    for row in flagged[:_FLAGGED]:
+        which = f", object {row['object']}" if row["object"] else ""
+        say(f"  {row['confidence']:4.0%}  {row['image']}{which}{' (failed)' if row['reason'] else ''}")
     if len(flagged) > _FLAGGED:
         say("  ...")
 

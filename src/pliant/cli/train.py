@@ -119,7 +119,7 @@ def train(
 
     import pliant
     from pliant.building.build import checked_samples
-    from pliant.data.addresses import as_source, plain_name, require_folder_of, with_ending
+    from pliant.data.addresses import as_source, is_file, plain_name, require_folder_of, with_ending
     from pliant.data.dataset import Dataset
     from pliant.data.loading import HELD_OUT
     from pliant.data.missing_images import about_missing, without_missing
@@ -176,6 +176,7 @@ def train(
     begin = time.perf_counter()
     with crew_told(jobs, cluster, scheduler_file) as crew:
         model = _trained(dataset, training, crew, silent)
+    replaced = is_file(as_source(target))
     model.save(target)
     if held is not None:
         _write_held_out(with_ending(target, HELD_OUT), held)
@@ -184,8 +185,13 @@ def train(
     note = f"{plain_name(target)} was trained by pliant with these settings."
     write_settings(with_ending(target, ".toml"), "train", used, note)
     _say_outcome(model, target, time.perf_counter() - begin, quiet, as_json)
+    if replaced and not silent:
+        say("it took the place of an earlier model")
     if held is not None and not silent:
-        say(f"held out {counted(len(held), 'sample')}, listed in {with_ending(target, HELD_OUT)}")
+        listed = with_ending(target, HELD_OUT)
+        say(
+            f"held out {counted(len(held), 'sample')}, listed in {listed}; next: pliant evaluate {target} {listed}"
+        )
 
 
 def _say_outcome(model: Model, output: Source, seconds: float, quiet: bool, as_json: bool) -> None:

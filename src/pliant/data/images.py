@@ -52,8 +52,8 @@ def read_image(path: Source) -> Image:
     """Read an image, grey or RGB, and upright.
 
     A rotation noted in EXIF is applied. Palette, CMYK and other colour spaces become RGB; transparent pixels are
-    laid on white. Images with more than 8 bits, and faint ones, become float32. Black and white are then found in the
-    image (`docs/reference/data.md`), or given by the window of a DICOM file.
+    laid on white. Images with more than 8 bits, and faint ones, become float32. Black and white are then found in
+    the image (`docs/reference/data.md`), or given by the window of a DICOM file.
 
     Parameters
     ----------

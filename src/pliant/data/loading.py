@@ -110,7 +110,15 @@ def as_dataset(given: Dataset | Source | Iterable[Sample]) -> Dataset:
     """A data set, whether it is one, is a place to load one from, or are samples."""
     if isinstance(given, (str, Path)):
         return load_dataset(given)
-    return given if isinstance(given, Dataset) else Dataset(tuple(given), "samples")
+    if isinstance(given, Dataset):
+        return given
+    samples = tuple(given)
+    if not all(isinstance(one, Sample) for one in samples):
+        raise ValueError(
+            "samples are images with their landmarks: make a data set of arrays with "
+            "pliant.dataset_from_arrays(images, shapes)."
+        )
+    return Dataset(samples, "samples")
 
 
 def _samples_of(source: Source, folder: Source | None, format: str) -> list[Sample]:

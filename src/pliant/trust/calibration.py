@@ -185,7 +185,7 @@ def judged_by(
     task = _Task(model, _lopsided(model, dataset), each, algorithm, seed)
     found: dict[int, list[_Judged]] = {}
     with Progress(progress) as bar:
-        advance = bar.start("held-out images", images)
+        advance = bar.start("learning confidence", sum(len(trial.held[:each]) for trial in trials))
         for number, judged in crew.each(_judged_trials, trials, task, advance if here else _silent):
             found[number] = judged
             for _ in range(0 if here else len(trials[number].held[:each])):
