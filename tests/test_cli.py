@@ -74,7 +74,7 @@ def test_train_then_inspect(folder, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     described = json.loads(run("inspect", file, "--json").stdout)
     assert [level["shape_modes"] for level in described["levels"]] == [2, 4]
-    assert described["confidence"] is False
+    assert described["confidence"] is True
     assert described["settings"]["size"] == 30
 
 
