@@ -34,8 +34,7 @@ export function unselect(desk) {
 
 // Puts the landmark that is due at a place in the image, and goes on to the next that has none.
 export function place(desk, point) {
-  const { marks } = desk;
-  const due = desk.active !== null && marks.missing.includes(desk.active) ? desk.active : marks.nextMissing();
+  const { due } = desk;
   if (due === null || !desk.canEdit) return false;
   change(desk, { [due]: markAt(point) });
   advance(desk, due, "placed");
@@ -75,8 +74,13 @@ export function setState(desk, state) {
   const drafted = placed.some((landmark) => marks.isDraft(landmark));
   if (marked.length) change(desk, Object.fromEntries(marked));
   desk.changed();
-  if (placed.length === 1 && (state === ABSENT || drafted)) advance(desk, placed[0], STATES[state]);
-  else desk.tell(`${placed.map((one) => desk.name(one)).join(", ")}: ${STATES[state]}`);
+  if (placed.length === 1 && (state === ABSENT || drafted)) {
+    advance(desk, placed[0], STATES[state]);
+    return;
+  }
+  // Of several that lost their place, it is not the last one that is placed again first.
+  if (placed.length > 1 && state === UNSEEN) unselect(desk);
+  desk.tell(`${placed.map((one) => desk.name(one)).join(", ")}: ${STATES[state]}`);
 }
 
 // Moving a hidden point leaves it hidden; anything else that has a place can be seen.
@@ -140,8 +144,11 @@ export async function undo(desk, way = "undo") {
     if (!(await desk.outbox.settled())) throw new Error("The studio does not answer: undo works again once it does.");
     const image = await send("POST", `/api/images/${index}/${way}`, { client });
     if (desk.image?.index !== index) return;
+    const before = desk.marks.missing;
     desk.marks.update(image, desk.outbox.of(index));
     desk.image = image;
+    // What has lost its place by this is placed again next.
+    desk.active = desk.marks.missing.find((landmark) => !before.includes(landmark)) ?? desk.active;
     desk.tell(way === "undo" ? "undone" : "redone");
     desk.changed();
   });
