@@ -101,11 +101,42 @@ def test_export_without_a_scale_says_so(client: TestClient) -> None:
     assert "no export" in client.get("/api/export?format=doc").json()["error"]
 
 
-def test_the_template_is_the_mean_of_what_is_there(client: TestClient) -> None:
-    points = np.array(client.get("/api/template").json()["points"])
-    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-3)
-    turned = (POINTS - POINTS.mean(axis=0)) / 19.5
-    np.testing.assert_allclose(points, turned, atol=0.02)
+def template(client: TestClient, index: int) -> np.ndarray:
+    return np.array(client.get(f"/api/images/{index}/template").json()["points"])
+
+
+def test_the_template_lies_as_what_is_finished(client: TestClient, folder: Path) -> None:
+    np.testing.assert_allclose(template(client, 1), POINTS, atol=1e-3)
+    # A shape that is shifted and grown about its middle shifts and grows the template half as far.
+    middle, shift = POINTS.mean(axis=0), np.array([4.0, -3.0])
+    other = 1.4 * (POINTS - middle) + middle + shift
+    marks = {str(k): [*point, 2] for k, point in enumerate(other.tolist())}
+    change(client, 1, marks=marks, finished=True)
+    np.testing.assert_allclose(template(client, 2), 1.2 * (POINTS - middle) + middle + shift / 2, atol=1e-2)
+
+
+def test_the_template_is_relative_to_the_image(folder: Path) -> None:
+    for name, size in {"wing3.png": (120, 96), "wing4.png": (80, 16)}.items():
+        Image.new("L", size).save(folder / name)
+    with open_at(folder) as client:
+        np.testing.assert_allclose(template(client, 3), 3 * (POINTS + 0.5) - 0.5, atol=1e-3)
+        # Twice as wide and half as high is of the same area: the shape stays as large, and is not squeezed.
+        wide = template(client, 4)
+        np.testing.assert_allclose(wide - wide.mean(axis=0), POINTS - POINTS.mean(axis=0), atol=1e-3)
+        np.testing.assert_allclose(wide.mean(axis=0) + 0.5, (POINTS.mean(axis=0) + 0.5) * (2, 0.5), atol=1e-3)
+
+
+def test_there_is_no_template_of_nothing(folder: Path) -> None:
+    (folder / "wing0.pts").unlink()
+    with open_at(folder) as client:
+        client.put("/api/object", json={"names": ["tip", "notch"], "curves": []})
+        assert client.get("/api/images/1/template").status_code == 204
+        # Neither does one point that is absent, nor an image that cannot be read, make one.
+        change(client, 1, marks={"0": [3, 4, 2], "1": [None, None, 0]}, finished=True)
+        assert client.get("/api/images/0/template").status_code == 204
+        change(client, 2, marks={"0": [3, 4, 2], "1": [9, 9, 2]}, finished=True)
+        (folder / "wing2.png").write_text("this is not a picture")
+        assert client.get("/api/images/0/template").status_code == 204
 
 
 def test_next_is_what_is_not_finished(client: TestClient) -> None:

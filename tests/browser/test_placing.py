@@ -116,3 +116,66 @@ def test_what_is_undone_is_placed_next(page: Any) -> None:
         page.wait_for_selector(f"#placed:text-is('{left} / 5')")
     click(page, (200, 80))
     assert states(page) == [2, 2, -1, -1, -1]
+
+
+def lay_template(page: Any) -> np.ndarray:
+    """Where the mean shape lies, once it is there."""
+    page.keyboard.press("t")
+    page.wait_for_selector(":nth-match(#landmark-list .draft, 5)")
+    index = page.url.partition("image=")[2]
+    asked = f"fetch('/api/images/{index}/template').then((answer) => answer.json())"
+    return np.array(page.evaluate(asked)["points"])
+
+
+def move_template(page: Any, lies: np.ndarray, off: tuple[float, float]) -> None:
+    """Drag the handle that moves all of it."""
+    corner = np.array(on_screen(page, lies.min(axis=0))) - 26
+    page.mouse.move(*corner)
+    page.mouse.down()
+    page.mouse.move(*(corner + off), steps=3)
+    page.mouse.up()
+
+
+@pytest.mark.parametrize("key", ["Escape", "Control+z"])
+def test_the_mean_shape_says_what_to_do_and_goes_away(page: Any, key: str) -> None:
+    lay_template(page)
+    assert hint(page).startswith("Drag the handles of the mean shape to bring it into place")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#messages :text('Nothing of the mean shape was moved yet.')")
+    assert not found(page)["finished"]
+    page.keyboard.press(key)
+    page.wait_for_selector("#landmark-list:not(:has(.draft))")
+    assert hint(page) == "Click to place landmark 0"
+
+
+def test_undo_takes_the_mean_shape_back_step_by_step(page: Any) -> None:
+    lies = lay_template(page)
+    move_template(page, lies, (40, 20))
+    start = np.array(on_screen(page, lies[0])) + (40, 20)
+    page.mouse.move(*start)
+    page.mouse.down()
+    page.mouse.move(*(start + (0, -30)), steps=3)
+    page.mouse.up()
+    assert states(page) == [2, -1, -1, -1, -1]
+    page.keyboard.press("Control+z")  # the point
+    page.wait_for_selector("#told:text-is('undone')", state="attached")
+    assert states(page) == [-1] * 5
+    assert page.locator("#landmark-list .draft").count() == 5
+    page.keyboard.press("Control+z")  # the move
+    page.keyboard.press("Enter")  # of which nothing is left
+    page.wait_for_selector("#messages :text('Nothing of the mean shape was moved yet.')")
+    page.keyboard.press("Control+z")
+    page.wait_for_selector("#landmark-list:not(:has(.draft))")
+    assert states(page) == [-1] * 5
+
+
+def test_the_mean_shape_is_accepted_where_it_was_put(page: Any) -> None:
+    lies = lay_template(page)
+    move_template(page, lies, (40, 20))
+    index = int(page.url.partition("image=")[2])
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"#stage:not([data-image='{index}'])")
+    moved = np.subtract(marks(page, index)["points"], lies)
+    assert np.ptp(moved, axis=0).max() < 0.01
+    assert moved[0, 0] == pytest.approx(2 * moved[0, 1], rel=0.1)
+    assert moved[0, 1] > 5

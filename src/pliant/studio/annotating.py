@@ -269,6 +269,13 @@ def proposal(studio: Studio, index: int) -> Proposed | None:
     return _proposed(studio.proposal(index))
 
 
+@endpoints.get("/api/images/{index}/template")
+def template(studio: Studio, index: int) -> Points | None:
+    """The mean of the finished shapes, laid into an image as they lie in theirs; empty before the first."""
+    mean = studio.template(index)
+    return None if mean is None else Points(as_points(mean))
+
+
 @endpoints.post("/api/images/{index}/refit")
 def refit(studio: Studio, index: int, body: Shape) -> Proposed | None:
     """Landmarks that the model proposes if some are fixed."""
@@ -279,13 +286,6 @@ def refit(studio: Studio, index: int, body: Shape) -> Proposed | None:
 def follow(studio: Studio, index: int, body: Shape) -> Points:
     """The most plausible shape through the fixed points, from the shape model alone: instant."""
     return Points(as_points(studio.followed(index, from_points(body.points), body.fixed)))
-
-
-@endpoints.get("/api/template")
-def template(studio: Studio) -> Points | None:
-    """The mean of the shapes so far, centred at the origin with size 1; empty before the first."""
-    mean = studio.template()
-    return None if mean is None else Points(as_points(mean))
 
 
 @endpoints.get("/api/export")

@@ -4,8 +4,9 @@ import { client, get, on } from "./api.js";
 import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
+import { copyPrevious, flipDraft, removeDraft, startFromTemplate } from "./drafts.js";
 import { certainty, drawOverlay, drawPicture, readColours } from "./drawing.js";
-import { change, copyPrevious, flipDraft, refit, select, setState, startFromTemplate, undo } from "./editing.js";
+import { change, refit, select, setState, undo } from "./editing.js";
 import { hint } from "./hint.js";
 import { ImageList } from "./image-list.js";
 import { listenToKeys } from "./keys.js";
@@ -93,7 +94,7 @@ function showStatus() {
   setText("#status", desk.picture ? at + zoom + model : "");
   setText("#placed", marks ? `${marks.placed} / ${marks.count}` : "");
   setText("#hint", hint(desk));
-  find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length;
+  find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length && !marks?.laidDown;
   find("#redo").disabled = !desk.image?.can_redo || Boolean(marks?.pending.length);
   find("#finish").textContent = desk.readOnly ? "Next" : marks?.finished ? "Next" : "Finish";
 }
@@ -205,6 +206,10 @@ const actions = {
   finish: () => (desk.project.names.length ? opening.finish() : askObject(desk.project)),
   skip: () => opening.skip(),
   next: () => opening.goOn(),
+  removeDraft: () => {
+    removeDraft(desk);
+    opening.propose();
+  },
   undo: () => undo(desk).then(() => desk.marks && opening.propose()),
   redo: () => undo(desk, "redo").then(() => desk.marks && opening.propose()),
   template: () => startFromTemplate(desk),

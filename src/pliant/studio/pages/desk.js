@@ -27,6 +27,7 @@ export class Desk extends EventTarget {
   line = [];
   curve = null;
   gesture = null;
+  undoing = Promise.resolve();
   options = { loupe: false, crosshair: false, ellipses: false, labels: false, follow: true, mirror: false, order: "model" };
 
   constructor() {

@@ -1,7 +1,8 @@
 // Opening images: the picture, the marks, the model's proposal; which image is next, and finishing one.
 
 import { get, send } from "./api.js";
-import { change, keptDraft, setDraft } from "./editing.js";
+import { keptDraft, setDraft } from "./drafts.js";
+import { change, takeImage } from "./editing.js";
 import { Marks, UNSEEN, markAt } from "./marks.js";
 import { say, trying } from "./shell.js";
 
@@ -76,6 +77,7 @@ export class Opening {
     const { desk } = this;
     const { marks, image } = desk;
     const { draft: before } = marks;
+    if (marks.laidDown) return undefined;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
     if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
@@ -127,6 +129,10 @@ export class Opening {
     const { marks, image } = desk;
     if (!marks) return undefined;
     if (!desk.canEdit || (marks.finished && !marks.drafts.length)) return this.goOn();
+    if (marks.laidDown && marks.draft.source === "template" && !marks.draft.touched) {
+      say("Nothing of the mean shape was moved yet. Drag its handles and points into place, then press Enter. Escape removes it.");
+      return undefined;
+    }
     const missing = marks.missing;
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
@@ -160,9 +166,7 @@ export class Opening {
   take(image) {
     const { desk } = this;
     if (desk.image?.index !== image.index || image.states.length !== desk.marks.count) return;
-    desk.image = image;
-    desk.marks.update(image, desk.outbox.of(image.index));
-    desk.changed();
+    takeImage(desk, image);
   }
 }
 
