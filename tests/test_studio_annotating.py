@@ -97,8 +97,39 @@ def test_a_scale_bar_comes_and_goes(client: TestClient) -> None:
 
 
 def test_export_without_a_scale_says_so(client: TestClient) -> None:
-    assert "scale" in client.get("/api/export?format=csv-mm").text
+    sentence = (
+        "No image has a scale with a unit, so nothing can be given in mm. Draw a scale bar (R) in each."
+    )
+    assert client.get("/api/export?format=csv-mm").json()["error"] == sentence
     assert "no export" in client.get("/api/export?format=doc").json()["error"]
+
+
+def test_pages_are_told_how_many_images_have_no_scale(folder: Path) -> None:
+    studio = open_studio(folder)
+    told: list[tuple[str, object]] = []
+    with TestClient(make_app(studio), base_url="http://127.0.0.1") as client:
+        marks = {str(k): [*point, 2] for k, point in enumerate(POINTS.tolist())}
+        change(client, 1, marks=marks, finished=True)
+        studio.events.tell = lambda kind, **details: told.append((kind, details.get("sentence")))  # type: ignore[method-assign]
+
+        def exported() -> tuple[str, list[object]]:
+            told.clear()
+            content = client.get("/api/export?format=tps").text
+            return content, [sentence for kind, sentence in told if kind == "note"]
+
+        content, notes = exported()
+        assert "SCALE" not in content
+        assert notes == [
+            "2 of 2 images have no scale, so the file has no SCALE for them. Draw a scale bar (R)."
+        ]
+        bar = {"start": [0, 0], "end": [10, 0], "length": 2, "unit": "mm"}
+        change(client, 1, scale=bar)
+        assert exported()[1] == [
+            "1 of 2 images has no scale, so the file has no SCALE for it. Draw a scale bar (R)."
+        ]
+        change(client, 0, scale=bar)
+        content, notes = exported()
+        assert (content.count("SCALE=0.2"), notes) == (2, [])
 
 
 def template(client: TestClient, index: int) -> np.ndarray:
