@@ -102,14 +102,25 @@ class Studio:
         with self._lock:
             file = self.model_file
             if file is None:
-                raise Refused(
-                    f"there is no model yet: finish {FEWEST} images in Annotate and train one, or start the "
-                    "studio with --model."
-                )
+                raise Refused(self._without_model())
             stamp = file.stat().st_mtime_ns
             if self._read is None or self._read[:2] != (file, stamp):
                 self._read = (file, stamp, load(file))
             return self._read[2]
+
+    def _without_model(self) -> str:
+        """That no model is trained, and how to get one: what proposes in Annotate is another kind of model."""
+        done = len(self.collection.finished())
+        learned = ", and what proposes points in Annotate cannot be shown here" if self.known_model() else ""
+        if done >= FEWEST:
+            way = f"{done:,} images are finished: press “Train a model” in Explore"
+        else:
+            verb = "is" if done == 1 else "are"
+            way = f"That takes {FEWEST} finished images, and {done} {verb} finished: finish more in Annotate"
+        return (
+            f"no model is trained yet{learned}. {way}, or start the studio with a model that you have: "
+            "pliant studio FOLDER --model model.pliant."
+        )
 
     def use_model(self, file: Path) -> None:
         """Have Explore and Fit show another model."""
