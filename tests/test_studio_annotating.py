@@ -15,6 +15,7 @@ pytest.importorskip("httpx2")
 from PIL import Image
 from starlette.testclient import TestClient
 
+from pliant.cli.studio import _welcome
 from pliant.data.formats import read_landmarks, write_landmarks
 from pliant.studio.opening import open_studio
 from pliant.studio.server import endpoints, make_app
@@ -52,6 +53,15 @@ def test_what_is_open(client: TestClient) -> None:
     project = client.get("/api/project").json()
     assert (project["count"], project["done"], project["format"], project["model"]) == (3, 1, "pts", None)
     assert project["names"] == ["0", "1", "2"]
+
+
+def test_the_terminal_says_what_is_open(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for said in ("1 finished (landmarks: pts)", "0 finished (no landmarks yet)"):
+        studio = open_studio(folder)
+        _welcome(studio, "http://127.0.0.1:8750/")
+        studio.close()
+        assert capsys.readouterr().out.startswith(f"3 images in {folder.name}, {said}\n")
+        (folder / "wing0.pts").unlink(missing_ok=True)
 
 
 def test_lists_are_parts(client: TestClient) -> None:

@@ -36,13 +36,13 @@ def test_points_are_placed_by_name_one_after_another(studio: Studio, new_page: C
     truth = kite(2)
     for landmark in range(3):
         page.mouse.click(*on_screen(page, truth[landmark]))
-        assert told(page) == f"{names[landmark]} placed, next: {names[landmark + 1]}"
+        assert told(page) == f"landmark {names[landmark]} placed, next: landmark {names[landmark + 1]}"
     # The fourth by keyboard alone: the crosshair is where the third one is.
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+ArrowDown")
     page.keyboard.press("Space")
     page.keyboard.press("x")  # and the fifth is absent
-    assert "all landmarks are done" in told(page)
+    assert told(page) == f"landmark {names[4]} absent, all 5 are done: press Enter to finish"
     waits_until_saved(page)
     found = marks(page, 2)
     assert found["states"] == [2, 2, 2, 2, 0]
@@ -100,9 +100,9 @@ def test_a_proposal_is_written_only_when_it_is_accepted(studio: Studio, new_page
     page.wait_for_selector(":nth-match(#landmark-list .draft, 5)")
     page.keyboard.press("Tab")
     names = [row.split(" ")[0] for row in page.locator("#landmark-list .name").all_text_contents()]
-    assert told(page).startswith(f"{names[4]}, proposed, plus or minus 6.4")
+    assert told(page).startswith(f"landmark {names[4]}, proposed, plus or minus 6.4")
     page.keyboard.press("Tab")
-    assert told(page).startswith(f"{names[2]}, proposed")
+    assert told(page).startswith(f"landmark {names[2]}, proposed")
     assert not (studio.source / "kite_3.pts").exists()
     drag(page, truth[0], truth[0] + [10, 10])
     waits_until_saved(page)
@@ -279,7 +279,10 @@ def test_a_new_object_from_its_names_to_millimetres(
         file.unlink()
     studio = start_studio(tmp_path)
     page = opened(new_page(accept_downloads=True), studio, 0)
-    page.fill("#object-names", "tip\nedge 1-4")
+    summaries = {"tip": "1 landmark, no curves", "1-15": "15 landmarks, no curves"}
+    for text, said in {**summaries, "tip\nedge 1-4": "5 landmarks, 1 curve"}.items():
+        page.fill("#object-names", text)
+        assert page.inner_text("#object-summary") == said
     page.click("#object-form button.main")
     page.wait_for_selector("#hint:has-text('tip')")
     page.mouse.click(*on_screen(page, (40, 40)))

@@ -118,6 +118,25 @@ def test_what_is_undone_is_placed_next(page: Any) -> None:
     assert states(page) == [2, 2, -1, -1, -1]
 
 
+def test_what_is_not_placed_is_named(page: Any) -> None:
+    rest = "press X if {} absent, or press Enter again to finish anyway."
+    for count, said in (
+        (
+            1,
+            "4 of 5 landmarks are not placed yet (1, 2, 3, …). Click where each is, "
+            + rest.format("they are"),
+        ),
+        (4, "Landmark 4 is not placed yet. Click where it is, " + rest.format("it is")),
+    ):
+        page.reload()
+        page.wait_for_selector(f"#stage[data-image='{page.url.partition('image=')[2]}']")
+        for k in range(found(page)["states"].count(2), count):
+            click(page, (60 + 30 * k, 100))
+        page.keyboard.press("Enter")
+        page.wait_for_selector(f"#messages :text-is('{said}')")
+    assert not found(page)["finished"]
+
+
 def lay_template(page: Any) -> np.ndarray:
     """Where the mean shape lies, once it is there."""
     page.keyboard.press("t")

@@ -54,8 +54,8 @@ function advance(desk, from, what) {
     desk.view.reveal(marks.at(next));
     desk.changed(true);
   }
-  const words = done ? "all landmarks are done: press Enter to finish" : `next: ${desk.name(next)}`;
-  desk.tell(`${desk.name(from)} ${what}, ${words}`);
+  const words = done ? `${marks.count > 1 ? `all ${marks.count} are` : "it is"} done: press Enter to finish` : `next: ${desk.called(next)}`;
+  desk.tell(`${desk.called(from)} ${what}, ${words}`);
   desk.changed();
 }
 
@@ -66,8 +66,9 @@ export function setState(desk, state) {
   if (!desk.canEdit || !chosen.length) return;
   const placed = chosen.filter((landmark) => state <= ABSENT || marks.at(landmark));
   if (!placed.length) {
-    desk.tell(`${desk.name(chosen[0])} is not placed yet: click where it is.`);
-    say(`${desk.name(chosen[0])} is not placed yet: click where it is.`);
+    const sentence = `${desk.called(chosen[0], "Landmark")} is not placed yet: click where it is.`;
+    desk.tell(sentence);
+    say(sentence);
     return;
   }
   if (state === UNSEEN && marks.draft) for (const landmark of placed) marks.draft.points[landmark] = null;
@@ -82,7 +83,7 @@ export function setState(desk, state) {
   }
   // Of several that lost their place, it is not the last one that is placed again first.
   if (placed.length > 1 && state === UNSEEN) unselect(desk);
-  desk.tell(`${placed.map((one) => desk.name(one)).join(", ")}: ${STATES[state]}`);
+  desk.tell(`${placed.map((one) => desk.called(one)).join(", ")}: ${STATES[state]}`);
 }
 
 // Moving a hidden point leaves it hidden; anything else that has a place can be seen.
@@ -101,7 +102,7 @@ export function drop(desk, keepDrafts = false) {
   const mine = moved.filter((one) => !isDraft(one));
   if (mine.length) {
     change(desk, Object.fromEntries(mine.map(([one, point]) => [one, markAt(point, placedState(marks, one))])));
-    desk.tell(mine.length > 1 ? `${mine.length} points moved` : `${desk.name(mine[0][0])} moved`);
+    desk.tell(mine.length > 1 ? `${mine.length} points moved` : `${desk.called(mine[0][0])} moved`);
   }
   keepDraft(desk);
   desk.changed();
@@ -136,7 +137,7 @@ export function step(desk, direction) {
   select(desk, [next], { reveal: true });
   const deviation = marks.deviation(next);
   const words = marks.isDraft(next) ? "proposed" : STATES[marks.states[next]];
-  desk.tell(`${desk.name(next)}, ${words}${deviation === null ? "" : `, plus or minus ${deviation.toFixed(1)} pixels`}`);
+  desk.tell(`${desk.called(next)}, ${words}${deviation === null ? "" : `, plus or minus ${deviation.toFixed(1)} pixels`}`);
   return true;
 }
 

@@ -137,7 +137,10 @@ export class Opening {
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
       const names = missing.slice(0, 3).map((landmark) => desk.name(landmark)).join(", ");
-      say(`${missing.length} of ${marks.count} landmarks ${missing.length === 1 ? "is" : "are"} not placed yet (${names}${missing.length > 3 ? ", …" : ""}). Place those that are visible, press X for those that are absent, or press Enter again to finish anyway.`);
+      const [what, each, they] = missing.length === 1
+        ? [`${desk.called(missing[0], "Landmark")} is not placed yet`, "it", "it is"]
+        : [`${missing.length} of ${marks.count} landmarks are not placed yet (${names}${missing.length > 3 ? ", …" : ""})`, "each", "they are"];
+      say(`${what}. Click where ${each} is, press X if ${they} absent, or press Enter again to finish anyway.`);
       return undefined;
     }
     const accepted = marks.drafts.map((landmark) => [landmark, markAt(marks.at(landmark))]);
