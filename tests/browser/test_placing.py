@@ -169,6 +169,11 @@ def test_the_mean_shape_says_what_to_do_and_goes_away(page: Any, key: str) -> No
 
 def test_undo_takes_the_mean_shape_back_step_by_step(page: Any) -> None:
     lies = lay_template(page)
+    page.keyboard.press("Control+a")
+    page.keyboard.press("Delete")
+    page.wait_for_selector("#landmark-list:not(:has(.draft))")
+    page.keyboard.press("Control+z")
+    page.wait_for_selector(":nth-match(#landmark-list .draft, 5)")
     move_template(page, lies, (40, 20))
     start = np.array(on_screen(page, lies[0])) + (40, 20)
     page.mouse.move(*start)

@@ -94,7 +94,7 @@ function showStatus() {
   setText("#status", desk.picture ? at + zoom + model : "");
   setText("#placed", marks ? `${marks.placed} / ${marks.count}` : "");
   setText("#hint", hint(desk));
-  find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length && !marks?.laidDown;
+  find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length && !marks?.laidDown && !marks?.draft?.steps?.length;
   find("#redo").disabled = !desk.image?.can_redo || Boolean(marks?.pending.length);
   find("#finish").textContent = desk.readOnly ? "Next" : marks?.finished ? "Next" : "Finish";
 }

@@ -117,10 +117,9 @@ export function forgetStep(desk) {
 
 // Takes back the last step, or else the draft itself; false if marks were changed since, which the server undoes.
 export function undoDraft(desk) {
-  if (!desk.marks?.laidDown) return false;
-  const { draft } = desk.marks;
-  const step = draft.steps.at(-1);
-  if (step?.changes) return false;
+  const { draft, laidDown } = desk.marks ?? {};
+  const step = draft?.steps?.at(-1);
+  if (step ? step.changes : !laidDown) return false;
   if (step) {
     Object.assign(draft, { points: step.points, touched: step.touched });
     draft.steps.pop();

@@ -71,7 +71,10 @@ export function setState(desk, state) {
     say(sentence);
     return;
   }
-  if (state === UNSEEN && marks.draft) for (const landmark of placed) marks.draft.points[landmark] = null;
+  if (state === UNSEEN && marks.draft) {
+    noteStep(desk, { touches: false });
+    for (const landmark of placed) marks.draft.points[landmark] = null;
+  }
   const changing = placed.filter((landmark) => state !== UNSEEN || marks.states[landmark] !== UNSEEN);
   const marked = changing.map((one) => [one, state <= ABSENT ? [null, null, state] : markAt(marks.at(one), state)]);
   const drafted = placed.some((landmark) => marks.isDraft(landmark));
