@@ -15,6 +15,7 @@ pytest.importorskip("httpx2")
 from PIL import Image
 from starlette.testclient import TestClient
 
+from pliant.cli.studio import _welcome
 from pliant.data.formats import read_landmarks, write_landmarks
 from pliant.studio.opening import open_studio
 from pliant.studio.server import endpoints, make_app
@@ -52,6 +53,15 @@ def test_what_is_open(client: TestClient) -> None:
     project = client.get("/api/project").json()
     assert (project["count"], project["done"], project["format"], project["model"]) == (3, 1, "pts", None)
     assert project["names"] == ["0", "1", "2"]
+
+
+def test_the_terminal_says_what_is_open(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for said in ("1 finished (landmarks: pts)", "0 finished (no landmarks yet)"):
+        studio = open_studio(folder)
+        _welcome(studio, "http://127.0.0.1:8750/")
+        studio.close()
+        assert capsys.readouterr().out.startswith(f"3 images in {folder.name}, {said}\n")
+        (folder / "wing0.pts").unlink(missing_ok=True)
 
 
 def test_lists_are_parts(client: TestClient) -> None:
@@ -97,15 +107,77 @@ def test_a_scale_bar_comes_and_goes(client: TestClient) -> None:
 
 
 def test_export_without_a_scale_says_so(client: TestClient) -> None:
-    assert "scale" in client.get("/api/export?format=csv-mm").text
+    sentence = (
+        "No image has a scale with a unit, so nothing can be given in mm. Draw a scale bar (R) in each."
+    )
+    assert client.get("/api/export?format=csv-mm").json()["error"] == sentence
     assert "no export" in client.get("/api/export?format=doc").json()["error"]
 
 
-def test_the_template_is_the_mean_of_what_is_there(client: TestClient) -> None:
-    points = np.array(client.get("/api/template").json()["points"])
-    np.testing.assert_allclose(points.mean(axis=0), 0, atol=1e-3)
-    turned = (POINTS - POINTS.mean(axis=0)) / 19.5
-    np.testing.assert_allclose(points, turned, atol=0.02)
+def test_pages_are_told_how_many_images_have_no_scale(folder: Path) -> None:
+    studio = open_studio(folder)
+    told: list[tuple[str, object]] = []
+    with TestClient(make_app(studio), base_url="http://127.0.0.1") as client:
+        marks = {str(k): [*point, 2] for k, point in enumerate(POINTS.tolist())}
+        change(client, 1, marks=marks, finished=True)
+        studio.events.tell = lambda kind, **details: told.append((kind, details.get("sentence")))  # type: ignore[method-assign]
+
+        def exported() -> tuple[str, list[object]]:
+            told.clear()
+            content = client.get("/api/export?format=tps").text
+            return content, [sentence for kind, sentence in told if kind == "note"]
+
+        content, notes = exported()
+        assert "SCALE" not in content
+        assert notes == [
+            "2 of 2 images have no scale, so the file has no SCALE for them. Draw a scale bar (R)."
+        ]
+        bar = {"start": [0, 0], "end": [10, 0], "length": 2, "unit": "mm"}
+        change(client, 1, scale=bar)
+        assert exported()[1] == [
+            "1 of 2 images has no scale, so the file has no SCALE for it. Draw a scale bar (R)."
+        ]
+        change(client, 0, scale=bar)
+        content, notes = exported()
+        assert (content.count("SCALE=0.2"), notes) == (2, [])
+
+
+def template(client: TestClient, index: int) -> np.ndarray:
+    return np.array(client.get(f"/api/images/{index}/template").json()["points"])
+
+
+def test_the_template_lies_as_what_is_finished(client: TestClient, folder: Path) -> None:
+    np.testing.assert_allclose(template(client, 1), POINTS, atol=1e-3)
+    # A shape that is shifted and grown about its middle shifts and grows the template half as far.
+    middle, shift = POINTS.mean(axis=0), np.array([4.0, -3.0])
+    other = 1.4 * (POINTS - middle) + middle + shift
+    marks = {str(k): [*point, 2] for k, point in enumerate(other.tolist())}
+    change(client, 1, marks=marks, finished=True)
+    np.testing.assert_allclose(template(client, 2), 1.2 * (POINTS - middle) + middle + shift / 2, atol=1e-2)
+
+
+def test_the_template_is_relative_to_the_image(folder: Path) -> None:
+    for name, size in {"wing3.png": (120, 96), "wing4.png": (80, 16)}.items():
+        Image.new("L", size).save(folder / name)
+    with open_at(folder) as client:
+        np.testing.assert_allclose(template(client, 3), 3 * (POINTS + 0.5) - 0.5, atol=1e-3)
+        # Twice as wide and half as high is of the same area: the shape stays as large, and is not squeezed.
+        wide = template(client, 4)
+        np.testing.assert_allclose(wide - wide.mean(axis=0), POINTS - POINTS.mean(axis=0), atol=1e-3)
+        np.testing.assert_allclose(wide.mean(axis=0) + 0.5, (POINTS.mean(axis=0) + 0.5) * (2, 0.5), atol=1e-3)
+
+
+def test_there_is_no_template_of_nothing(folder: Path) -> None:
+    (folder / "wing0.pts").unlink()
+    with open_at(folder) as client:
+        client.put("/api/object", json={"names": ["tip", "notch"], "curves": []})
+        assert client.get("/api/images/1/template").status_code == 204
+        # Neither does one point that is absent, nor an image that cannot be read, make one.
+        change(client, 1, marks={"0": [3, 4, 2], "1": [None, None, 0]}, finished=True)
+        assert client.get("/api/images/0/template").status_code == 204
+        change(client, 2, marks={"0": [3, 4, 2], "1": [9, 9, 2]}, finished=True)
+        (folder / "wing2.png").write_text("this is not a picture")
+        assert client.get("/api/images/0/template").status_code == 204
 
 
 def test_next_is_what_is_not_finished(client: TestClient) -> None:

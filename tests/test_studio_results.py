@@ -313,7 +313,9 @@ def test_a_fit_is_proposed_where_a_person_corrects_it(client: TestClient, folder
     proposal = get(client, "/api/images/2/proposal")
     np.testing.assert_allclose(proposal["points"], fit["points"], atol=0.01)
     assert proposal["order"] == [1, 2, 0]  # the widest spread first
-    assert "out" in proposal["reason"]
+    assert (
+        proposal["reason"] == "These points are a fit from the results “out”. Correct those that are wrong."
+    )
     refused = client.post(f"{where}/rows/4/take")
     assert (refused.status_code, refused.json()["error"][-16:]) == (409, "there is no fit.")
 

@@ -14,6 +14,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from pliant.data.formats import write_landmarks
+from pliant.studio.desk import KnownModel
 from pliant.studio.opening import open_studio
 from pliant.studio.proposing.apprentice import Apprentice
 from pliant.studio.server import make_app
@@ -47,10 +48,7 @@ def ended(client: TestClient) -> dict[str, str]:
 
 
 def test_a_model_of_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # What proposes learns in a process too, which this test need not wait for.
-    monkeypatch.setattr(
-        "pliant.studio.proposing.apprentice.Apprentice.learn", lambda self, samples, names=None: None
-    )
+    monkeypatch.setattr(Apprentice, "learn", idle)
     app = make_app(open_studio(write_blobs(tmp_path, 6)))
     with TestClient(app, base_url="http://127.0.0.1") as client:
         assert client.get("/api/models/current").status_code == 404
@@ -63,9 +61,7 @@ def test_a_model_of_what_is_finished(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_training_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        "pliant.studio.proposing.apprentice.Apprentice.learn", lambda self, samples, names=None: None
-    )
+    monkeypatch.setattr(Apprentice, "learn", idle)
     with TestClient(make_app(open_studio(write_blobs(tmp_path, 5))), base_url="http://127.0.0.1") as client:
         number = client.post("/api/models", json={"effort": "best"}).json()["id"]
         client.delete(f"/api/jobs/{number}")
@@ -73,7 +69,32 @@ def test_training_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert client.get("/api/models/current").status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("finished", "learned", "said"),
+    [
+        (1, False, "yet. That takes 5 finished images, and 1 is finished: finish more in Annotate, or start"),
+        (6, False, "yet. 6 images are finished: press “Train a model” in Explore, or start"),
+        (6, True, "yet, and what proposes points in Annotate cannot be shown here. 6 images are finished"),
+    ],
+)
+@pytest.mark.parametrize("page", ["explore", "fitting"])
+def test_without_a_model_pages_say_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str, finished: int, learned: bool, said: str
+) -> None:
+    monkeypatch.setattr(Apprentice, "learn", idle)
+    studio = open_studio(write_blobs(tmp_path, finished))
+    if learned:
+        monkeypatch.setattr(studio, "known_model", lambda: KnownModel(5, 6, 1))
+    with TestClient(make_app(studio), base_url="http://127.0.0.1") as client:
+        answer = client.get(f"/api/{page}")
+    assert answer.status_code == 409
+    sentence = answer.json()["error"]
+    assert sentence.startswith(f"no model is trained {said}")
+    assert sentence.endswith("with a model that you have: pliant studio FOLDER --model model.pliant.")
+
+
 def test_too_few_images_are_refused(tmp_path: Path) -> None:
     with TestClient(make_app(open_studio(write_blobs(tmp_path, 3))), base_url="http://127.0.0.1") as client:
         answer = client.post("/api/models", json={})
-        assert (answer.status_code, "needs at least 5" in answer.json()["error"]) == (409, True)
+        assert answer.status_code == 409
+        assert answer.json()["error"] == "3 images are finished, but a model needs at least 5."

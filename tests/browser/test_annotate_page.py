@@ -3,69 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from running import SIZE, Studio, draw_collection, kite
-
-from pliant.data.formats import read_landmarks
-
-MARGIN = 24
-"""Pixels around an image that is shown as a whole."""
-
-
-def opened(page: Any, studio: Studio, index: int, query: str = "") -> Any:
-    """The page, once an image is shown in it."""
-    page.goto(f"{studio.address}/annotate?image={index}{query}")
-    page.wait_for_selector(f"#stage[data-image='{index}']")
-    return page
-
-
-def on_screen(page: Any, point: Any) -> tuple[float, float]:
-    """Where a point of an image is that is shown as a whole."""
-    box = page.locator("#overlay").bounding_box()
-    scale = min((box["width"] - 2 * MARGIN) / SIZE[0], (box["height"] - 2 * MARGIN) / SIZE[1])
-    x = box["x"] + box["width"] / 2 + (point[0] - (SIZE[0] - 1) / 2) * scale
-    return x, box["y"] + box["height"] / 2 + (point[1] - (SIZE[1] - 1) / 2) * scale
-
-
-def drag(page: Any, start: Any, end: Any, drop: bool = True) -> None:
-    page.mouse.move(*on_screen(page, start))
-    page.mouse.down()
-    page.mouse.move(*on_screen(page, (np.asarray(start) + end) / 2))
-    page.mouse.move(*on_screen(page, end))
-    if drop:
-        page.mouse.up()
-
-
-def in_file(folder: Path, number: int) -> np.ndarray:
-    return np.asarray(read_landmarks(folder / f"kite_{number}.pts"))
-
-
-def eventually(condition: Callable[[], Any], seconds: float = 8.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "this did not come to be in time"
-        time.sleep(0.02)
-
-
-def waits_until_saved(page: Any) -> None:
-    page.wait_for_selector("#saving:text-is('saved')")
-
-
-def told(page: Any) -> str:
-    return str(page.locator("#told").text_content())
-
-
-def marks(page: Any, index: int) -> dict[str, Any]:
-    """What the server has of an image."""
-    found = page.evaluate("(index) => fetch(`/api/images/${index}`).then((answer) => answer.json())", index)
-    assert isinstance(found, dict)
-    return found
+from annotating import drag, eventually, in_file, marks, on_screen, opened, told, waits_until_saved
+from running import Studio, draw_collection, kite
 
 
 def test_a_dragged_point_is_in_the_file(studio: Studio, new_page: Callable[..., Any]) -> None:
@@ -91,13 +36,13 @@ def test_points_are_placed_by_name_one_after_another(studio: Studio, new_page: C
     truth = kite(2)
     for landmark in range(3):
         page.mouse.click(*on_screen(page, truth[landmark]))
-        assert told(page) == f"{names[landmark]} placed, next: {names[landmark + 1]}"
+        assert told(page) == f"landmark {names[landmark]} placed, next: landmark {names[landmark + 1]}"
     # The fourth by keyboard alone: the crosshair is where the third one is.
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Shift+ArrowDown")
     page.keyboard.press("Space")
     page.keyboard.press("x")  # and the fifth is absent
-    assert "all landmarks are done" in told(page)
+    assert told(page) == f"landmark {names[4]} absent, all 5 are done: press Enter to finish"
     waits_until_saved(page)
     found = marks(page, 2)
     assert found["states"] == [2, 2, 2, 2, 0]
@@ -155,9 +100,9 @@ def test_a_proposal_is_written_only_when_it_is_accepted(studio: Studio, new_page
     page.wait_for_selector(":nth-match(#landmark-list .draft, 5)")
     page.keyboard.press("Tab")
     names = [row.split(" ")[0] for row in page.locator("#landmark-list .name").all_text_contents()]
-    assert told(page).startswith(f"{names[4]}, proposed, plus or minus 6.4")
+    assert told(page).startswith(f"landmark {names[4]}, proposed, plus or minus 6.4")
     page.keyboard.press("Tab")
-    assert told(page).startswith(f"{names[2]}, proposed")
+    assert told(page).startswith(f"landmark {names[2]}, proposed")
     assert not (studio.source / "kite_3.pts").exists()
     drag(page, truth[0], truth[0] + [10, 10])
     waits_until_saved(page)
@@ -334,7 +279,10 @@ def test_a_new_object_from_its_names_to_millimetres(
         file.unlink()
     studio = start_studio(tmp_path)
     page = opened(new_page(accept_downloads=True), studio, 0)
-    page.fill("#object-names", "tip\nedge 1-4")
+    summaries = {"tip": "1 landmark, no curves", "1-15": "15 landmarks, no curves"}
+    for text, said in {**summaries, "tip\nedge 1-4": "5 landmarks, 1 curve"}.items():
+        page.fill("#object-names", text)
+        assert page.inner_text("#object-summary") == said
     page.click("#object-form button.main")
     page.wait_for_selector("#hint:has-text('tip')")
     page.mouse.click(*on_screen(page, (40, 40)))

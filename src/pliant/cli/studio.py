@@ -187,7 +187,8 @@ def _welcome(opened: Studio, address: str) -> None:
     collection = opened.collection
     done = len(collection.finished())
     many = counted(len(collection), "image")
-    say(f"{many} of {collection.name}, {done:,} finished ({collection.format})")
+    landmarks = f"landmarks: {collection.format}" if collection.begun.any() else "no landmarks yet"
+    say(f"{many} in {collection.name}, {done:,} finished ({landmarks})")
     if collection.read_only:
         say(collection.read_only, colour="yellow")
     say(f"pliant studio is at {address}  (press Ctrl-C to stop)")

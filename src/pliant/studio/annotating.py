@@ -19,7 +19,6 @@ from pliant.studio.storage.marks import Change, Scale
 from pliant.studio.web.endpoints import Endpoints
 from pliant.studio.web.pictures import picture_of
 from pliant.studio.web.wire import from_text, to_json
-from pliant.terminal import counted
 
 endpoints = Endpoints("annotate")
 
@@ -269,6 +268,13 @@ def proposal(studio: Studio, index: int) -> Proposed | None:
     return _proposed(studio.proposal(index))
 
 
+@endpoints.get("/api/images/{index}/template")
+def template(studio: Studio, index: int) -> Points | None:
+    """The mean of the finished shapes, laid into an image as they lie in theirs; empty before the first."""
+    mean = studio.template(index)
+    return None if mean is None else Points(as_points(mean))
+
+
 @endpoints.post("/api/images/{index}/refit")
 def refit(studio: Studio, index: int, body: Shape) -> Proposed | None:
     """Landmarks that the model proposes if some are fixed."""
@@ -281,22 +287,13 @@ def follow(studio: Studio, index: int, body: Shape) -> Points:
     return Points(as_points(studio.followed(index, from_points(body.points), body.fixed)))
 
 
-@endpoints.get("/api/template")
-def template(studio: Studio) -> Points | None:
-    """The mean of the shapes so far, centred at the origin with size 1; empty before the first."""
-    mean = studio.template()
-    return None if mean is None else Points(as_points(mean))
-
-
 @endpoints.get("/api/export")
 def export_marks(studio: Studio, format: str = "coco", unfinished: bool = False) -> Response:
     """All finished images as one file: coco, tps, csv, dlib, pts (an archive), or csv-mm and other units."""
     made = export(studio.collection, format, unfinished)
-    # Header lines hold Latin letters alone; what was left out is told to the pages in full.
-    if made.left_out:
-        verb = "is" if len(made.left_out) == 1 else "are"
-        sentence = f"{counted(len(made.left_out), 'image')} {verb} not in the export: {made.left_out[0]}"
-        studio.events.tell("note", sentence=sentence)
+    # Header lines hold Latin letters alone, so what is missing is told to the pages.
+    if made.note:
+        studio.events.tell("note", sentence=made.note)
     headers = {
         "Content-Disposition": f'attachment; filename="{made.name}"',
         "X-Left-Out": str(len(made.left_out)),

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from pliant.arrays import Float64
-from pliant.shape import generalised_procrustes, shape_size
+from pliant.data.images import image_size
 from pliant.studio.proposing.apprentice import FEWEST, Apprentice, Proposal
+from pliant.studio.proposing.template import template
 from pliant.studio.storage.collection import Collection
 from pliant.studio.storage.events import Event as Happening
 from pliant.studio.storage.landmarks import Curve
@@ -24,9 +25,6 @@ from pliant.studio.web.jobs import Jobs
 
 if TYPE_CHECKING:
     from pliant.model import Model
-
-_SHAPES = 100
-"""So many shapes at most make the template."""
 
 _LESSONS = 400
 """So many images at most are learned from: more would bring little, and take longer than a person is patient."""
@@ -104,14 +102,25 @@ class Studio:
         with self._lock:
             file = self.model_file
             if file is None:
-                raise Refused(
-                    f"there is no model yet: finish {FEWEST} images in Annotate and train one, or start the "
-                    "studio with --model."
-                )
+                raise Refused(self._without_model())
             stamp = file.stat().st_mtime_ns
             if self._read is None or self._read[:2] != (file, stamp):
                 self._read = (file, stamp, load(file))
             return self._read[2]
+
+    def _without_model(self) -> str:
+        """That no model is trained, and how to get one: what proposes in Annotate is another kind of model."""
+        done = len(self.collection.finished())
+        learned = ", and what proposes points in Annotate cannot be shown here" if self.known_model() else ""
+        if done >= FEWEST:
+            way = f"{done:,} images are finished: press “Train a model” in Explore"
+        else:
+            verb = "is" if done == 1 else "are"
+            way = f"That takes {FEWEST} finished images, and {done} {verb} finished: finish more in Annotate"
+        return (
+            f"no model is trained yet{learned}. {way}, or start the studio with a model that you have: "
+            "pliant studio FOLDER --model model.pliant."
+        )
 
     def use_model(self, file: Path) -> None:
         """Have Explore and Fit show another model."""
@@ -196,19 +205,10 @@ class Studio:
             raise ValueError(f"landmark {wrong[0]} cannot be fixed: it has no position.")
         return list(fixed)
 
-    def template(self) -> Float64 | None:
-        """The mean shape `(v, 2)` of what is there, about the origin and of size 1; None before the first."""
-        shapes = []
-        for _, _, points in self.collection.annotated():
-            if np.isfinite(points).all():
-                shapes.append(points)
-            if len(shapes) == _SHAPES:
-                break
-        if not shapes:
-            return None
-        mean = generalised_procrustes(np.array(shapes))[0] if len(shapes) > 1 else shapes[0]
-        centred = mean - mean.mean(axis=0)
-        return np.asarray(centred / shape_size(centred), dtype=np.float64)
+    def template(self, index: int) -> Float64 | None:
+        """The mean shape `(v, 2)` of what is finished, laid into an image; None before the first."""
+        finished = ((source, points) for _, source, points in self.collection.annotated())
+        return template(finished, image_size(self.entry(index).source))
 
     def next_image(
         self, after: int, order: Literal["model", "list"], skipped: Container[int] = ()

@@ -15,6 +15,7 @@ from pliant.arrays import Float64
 from pliant.studio.desk import Studio
 from pliant.studio.web.endpoints import Endpoints, Refused
 from pliant.studio.web.jobs import Job, JobState
+from pliant.terminal import counted
 
 endpoints = Endpoints("models")
 
@@ -36,7 +37,8 @@ def train_model(studio: Studio, body: Wish) -> JobState:
     """Train a model on all finished images; Explore and Fit then use it."""
     samples = [(source, points) for _, source, points in studio.collection.annotated()]
     if len(samples) < _LEAST:
-        raise Refused(f"{len(samples)} images are finished, but a model needs at least {_LEAST}.")
+        finished = counted(len(samples), "image") + (" is" if len(samples) == 1 else " are")
+        raise Refused(f"{finished} finished, but a model needs at least {_LEAST}.")
     target = studio.trained_file
 
     def work(job: Job) -> str:

@@ -4,8 +4,10 @@ import { client, get, on } from "./api.js";
 import { CurveTool } from "./curve-tool.js";
 import { Desk } from "./desk.js";
 import { element, find } from "./dom.js";
+import { copyPrevious, flipDraft, removeDraft, startFromTemplate } from "./drafts.js";
 import { certainty, drawOverlay, drawPicture, readColours } from "./drawing.js";
-import { change, copyPrevious, flipDraft, refit, select, setState, startFromTemplate, undo } from "./editing.js";
+import { change, refit, select, setState, undo } from "./editing.js";
+import { hint } from "./hint.js";
 import { ImageList } from "./image-list.js";
 import { listenToKeys } from "./keys.js";
 import { LandmarkList } from "./landmark-list.js";
@@ -91,8 +93,8 @@ function showStatus() {
   const model = project.model ? ` · model from ${project.model.samples} images` : "";
   setText("#status", desk.picture ? at + zoom + model : "");
   setText("#placed", marks ? `${marks.placed} / ${marks.count}` : "");
-  setText("#hint", hint());
-  find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length;
+  setText("#hint", hint(desk));
+  find("#undo").disabled = !desk.image?.can_undo && !marks?.pending.length && !marks?.laidDown && !marks?.draft?.steps?.length;
   find("#redo").disabled = !desk.image?.can_redo || Boolean(marks?.pending.length);
   find("#finish").textContent = desk.readOnly ? "Next" : marks?.finished ? "Next" : "Finish";
 }
@@ -101,18 +103,6 @@ const setText = (selector, text) => {
   const node = find(selector);
   if (node.textContent !== text) node.textContent = text;
 };
-
-// What a click would do now.
-function hint() {
-  const { marks, tool } = desk;
-  if (!desk.canEdit) return "";
-  if (tool === "scale") return "Drag along something whose length you know";
-  if (tool === "curve") return desk.line.length ? "Continue clicking along the curve; Enter ends it, Backspace removes the last click" : `Click along ${desk.curve?.name ?? "the curve"}`;
-  if (tool === "box") return "Drag a box around points";
-  const due = desk.active !== null && marks.missing.includes(desk.active) ? desk.active : marks.nextMissing();
-  if (due !== null) return `Click to place ${desk.name(due)}`;
-  return "";
-}
 
 function showOpened(reason = "") {
   const { image } = desk;
@@ -216,6 +206,10 @@ const actions = {
   finish: () => (desk.project.names.length ? opening.finish() : askObject(desk.project)),
   skip: () => opening.skip(),
   next: () => opening.goOn(),
+  removeDraft: () => {
+    removeDraft(desk);
+    opening.propose();
+  },
   undo: () => undo(desk).then(() => desk.marks && opening.propose()),
   redo: () => undo(desk, "redo").then(() => desk.marks && opening.propose()),
   template: () => startFromTemplate(desk),

@@ -27,6 +27,7 @@ export class Desk extends EventTarget {
   line = [];
   curve = null;
   gesture = null;
+  undoing = Promise.resolve();
   options = { loupe: false, crosshair: false, ellipses: false, labels: false, follow: true, mirror: false, order: "model" };
 
   constructor() {
@@ -47,8 +48,21 @@ export class Desk extends EventTarget {
     return Boolean(this.marks && this.picture && !this.readOnly);
   }
 
+  // The landmark that a click would place: the one that was chosen, or else the first that is missing.
+  get due() {
+    const { marks, active } = this;
+    if (!marks) return null;
+    return active !== null && marks.missing.includes(active) ? active : marks.nextMissing();
+  }
+
   name(landmark) {
     return this.project.names[landmark];
+  }
+
+  // Its name in a sentence, where a bare number would say too little.
+  called(landmark, word = "landmark") {
+    const name = this.name(landmark);
+    return /^\d+$/.test(name) ? `${word} ${name}` : name;
   }
 
   setOption(name, value) {

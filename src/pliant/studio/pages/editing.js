@@ -1,13 +1,15 @@
 // What a person does to the marks of the open image. Everything becomes a change that is kept and sent at once.
 
-import { client, get, send } from "./api.js";
+import { client, send } from "./api.js";
 import { resampled } from "./curves.js";
-import { ABSENT, HIDDEN, STATES, UNSEEN, VISIBLE, boundsOf, markAt } from "./marks.js";
+import { forgetStep, keepDraft, noteStep, undoDraft } from "./drafts.js";
+import { ABSENT, HIDDEN, STATES, UNSEEN, VISIBLE, markAt } from "./marks.js";
 import { say, trying } from "./shell.js";
 
 // Keeps a change of marks; drafts and the selection stay as they are.
 export function change(desk, marks, more = {}) {
   if (!desk.canEdit) return;
+  noteStep(desk, { changes: true, touches: Object.keys(marks).length > 0 });
   const made = desk.outbox.add(desk.image, { marks, ...more });
   desk.marks.add(made);
   desk.changed();
@@ -34,8 +36,7 @@ export function unselect(desk) {
 
 // Puts the landmark that is due at a place in the image, and goes on to the next that has none.
 export function place(desk, point) {
-  const { marks } = desk;
-  const due = desk.active !== null && marks.missing.includes(desk.active) ? desk.active : marks.nextMissing();
+  const { due } = desk;
   if (due === null || !desk.canEdit) return false;
   change(desk, { [due]: markAt(point) });
   advance(desk, due, "placed");
@@ -53,8 +54,8 @@ function advance(desk, from, what) {
     desk.view.reveal(marks.at(next));
     desk.changed(true);
   }
-  const words = done ? "all landmarks are done: press Enter to finish" : `next: ${desk.name(next)}`;
-  desk.tell(`${desk.name(from)} ${what}, ${words}`);
+  const words = done ? `${marks.count > 1 ? `all ${marks.count} are` : "it is"} done: press Enter to finish` : `next: ${desk.called(next)}`;
+  desk.tell(`${desk.called(from)} ${what}, ${words}`);
   desk.changed();
 }
 
@@ -65,18 +66,27 @@ export function setState(desk, state) {
   if (!desk.canEdit || !chosen.length) return;
   const placed = chosen.filter((landmark) => state <= ABSENT || marks.at(landmark));
   if (!placed.length) {
-    desk.tell(`${desk.name(chosen[0])} is not placed yet: click where it is.`);
-    say(`${desk.name(chosen[0])} is not placed yet: click where it is.`);
+    const sentence = `${desk.called(chosen[0], "Landmark")} is not placed yet: click where it is.`;
+    desk.tell(sentence);
+    say(sentence);
     return;
   }
-  if (state === UNSEEN && marks.draft) for (const landmark of placed) marks.draft.points[landmark] = null;
+  if (state === UNSEEN && marks.draft) {
+    noteStep(desk, { touches: false });
+    for (const landmark of placed) marks.draft.points[landmark] = null;
+  }
   const changing = placed.filter((landmark) => state !== UNSEEN || marks.states[landmark] !== UNSEEN);
   const marked = changing.map((one) => [one, state <= ABSENT ? [null, null, state] : markAt(marks.at(one), state)]);
   const drafted = placed.some((landmark) => marks.isDraft(landmark));
   if (marked.length) change(desk, Object.fromEntries(marked));
   desk.changed();
-  if (placed.length === 1 && (state === ABSENT || drafted)) advance(desk, placed[0], STATES[state]);
-  else desk.tell(`${placed.map((one) => desk.name(one)).join(", ")}: ${STATES[state]}`);
+  if (placed.length === 1 && (state === ABSENT || drafted)) {
+    advance(desk, placed[0], STATES[state]);
+    return;
+  }
+  // Of several that lost their place, it is not the last one that is placed again first.
+  if (placed.length > 1 && state === UNSEEN) unselect(desk);
+  desk.tell(`${placed.map((one) => desk.called(one)).join(", ")}: ${STATES[state]}`);
 }
 
 // Moving a hidden point leaves it hidden; anything else that has a place can be seen.
@@ -90,11 +100,12 @@ export function drop(desk, keepDrafts = false) {
   if (!moved.length) return;
   marks.moving.clear();
   const isDraft = ([landmark]) => keepDrafts && !marks.points[landmark];
+  if (moved.some(isDraft)) noteStep(desk);
   for (const [landmark, point] of moved.filter(isDraft)) marks.draft.points[landmark] = point;
   const mine = moved.filter((one) => !isDraft(one));
   if (mine.length) {
     change(desk, Object.fromEntries(mine.map(([one, point]) => [one, markAt(point, placedState(marks, one))])));
-    desk.tell(mine.length > 1 ? `${mine.length} points moved` : `${desk.name(mine[0][0])} moved`);
+    desk.tell(mine.length > 1 ? `${mine.length} points moved` : `${desk.called(mine[0][0])} moved`);
   }
   keepDraft(desk);
   desk.changed();
@@ -129,104 +140,39 @@ export function step(desk, direction) {
   select(desk, [next], { reveal: true });
   const deviation = marks.deviation(next);
   const words = marks.isDraft(next) ? "proposed" : STATES[marks.states[next]];
-  desk.tell(`${desk.name(next)}, ${words}${deviation === null ? "" : `, plus or minus ${deviation.toFixed(1)} pixels`}`);
+  desk.tell(`${desk.called(next)}, ${words}${deviation === null ? "" : `, plus or minus ${deviation.toFixed(1)} pixels`}`);
   return true;
 }
 
-export async function undo(desk, way = "undo") {
+// Takes what the server has of the open image; what has lost its place by this is placed again next.
+export function takeImage(desk, image) {
+  const before = desk.marks.missing;
+  desk.image = image;
+  desk.marks.update(image, desk.outbox.of(image.index));
+  desk.active = desk.marks.missing.find((landmark) => !before.includes(landmark)) ?? desk.active;
+  desk.changed();
+}
+
+// One after the other, however fast keys are pressed: each goes by what the one before has left.
+export function undo(desk, way = "undo") {
+  const { image } = desk;
+  desk.undoing = desk.undoing.then(() => image?.index === desk.image?.index && undoOnce(desk, way));
+  return desk.undoing;
+}
+
+async function undoOnce(desk, way) {
   if (!desk.image || desk.readOnly) return;
+  if (way === "undo" && undoDraft(desk)) return;
   const { index } = desk.image;
   await trying(async () => {
     if (!(await desk.outbox.settled())) throw new Error("The studio does not answer: undo works again once it does.");
     const image = await send("POST", `/api/images/${index}/${way}`, { client });
     if (desk.image?.index !== index) return;
-    desk.marks.update(image, desk.outbox.of(index));
-    desk.image = image;
+    takeImage(desk, image);
+    if (way === "undo") forgetStep(desk);
+    else noteStep(desk, { changes: true });
     desk.tell(way === "undo" ? "undone" : "redone");
-    desk.changed();
   });
-}
-
-// ----- drafts: points that are shown and become marks when they are touched, or when the image is finished
-
-export function setDraft(desk, draft) {
-  desk.marks.draft = draft;
-  const { marks } = desk;
-  if (draft && marks.drafts.length && !desk.selection.size) desk.active = marks.sequence[0];
-  keepDraft(desk);
-  desk.changed();
-}
-
-const draftKey = (desk) => `pliant-draft:${desk.project.source}:${desk.image.name}`;
-
-// A draft that a person has put somewhere is kept over a reload of the page; one of a model is made anew.
-function keepDraft(desk) {
-  const { draft } = desk.marks;
-  try {
-    if (draft && draft.source !== "model") sessionStorage.setItem(draftKey(desk), JSON.stringify(draft));
-    else sessionStorage.removeItem(draftKey(desk));
-  } catch {
-    // Then it is made again with one key.
-  }
-}
-
-export function keptDraft(desk) {
-  try {
-    return JSON.parse(sessionStorage.getItem(draftKey(desk)));
-  } catch {
-    return null;
-  }
-}
-
-// The mean shape so far, in the middle of what is in view, at a good size.
-export async function startFromTemplate(desk) {
-  if (!desk.canEdit) return;
-  const { marks, view } = desk;
-  const template = await trying(() => get("/api/template"));
-  const points = template?.points ?? [];
-  const box = boundsOf(points.filter(Boolean));
-  if (!box || desk.marks !== marks) {
-    if (template !== undefined) say("There is no mean shape yet: finish an image first.");
-    return;
-  }
-  const [left, top] = view.toImage([view.mirror ? view.stage.width : 0, 0]);
-  const [right, bottom] = view.toImage([view.mirror ? 0 : view.stage.width, view.stage.height]);
-  const within = { left: Math.max(left, 0), right: Math.min(right, view.image.width), top: Math.max(top, 0), bottom: Math.min(bottom, view.image.height) };
-  const scale = 0.62 * Math.min(
-    (within.right - within.left) / Math.max(box.right - box.left, 1e-9),
-    (within.bottom - within.top) / Math.max(box.bottom - box.top, 1e-9),
-  );
-  const put = ([x, y]) => [
-    (within.left + within.right) / 2 + scale * (x - (box.left + box.right) / 2),
-    (within.top + within.bottom) / 2 + scale * (y - (box.top + box.bottom) / 2),
-  ];
-  setDraft(desk, { source: "template", points: points.map((point) => point && put(point)) });
-  desk.tell("This is the mean shape: move it with its handles, correct its points, and press Enter.");
-}
-
-export async function copyPrevious(desk) {
-  if (!desk.canEdit) return;
-  const { marks, image } = desk;
-  if (image.previous === null) {
-    say("No earlier image has points.");
-    return;
-  }
-  const previous = await trying(() => get(`/api/images/${image.previous}`));
-  if (!previous || desk.marks !== marks) return;
-  // An image of another size is taken to show the same at another scale, and in its middle as well.
-  const scale = Math.sqrt((image.width * image.height) / Math.max(previous.width * previous.height, 1)) || 1;
-  const put = ([x, y]) => [image.width / 2 + scale * (x - previous.width / 2), image.height / 2 + scale * (y - previous.height / 2)];
-  setDraft(desk, { source: "copy", points: previous.points.map((point) => point && put(point)) });
-  desk.tell(`These are the points of ${previous.name}: correct them, and press Enter.`);
-}
-
-// Turns a mean shape or a copy over, for an object that faces the other way.
-export function flipDraft(desk) {
-  const { draft } = desk.marks ?? {};
-  if (!draft || draft.source === "model") return;
-  const box = boundsOf(draft.points.filter(Boolean));
-  setDraft(desk, { ...draft, points: draft.points.map((point) => point && [box.left + box.right - point[0], point[1]]) });
-  desk.tell("The shape is flipped.");
 }
 
 // ----- the model follows

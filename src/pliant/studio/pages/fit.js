@@ -3,7 +3,7 @@
 import { algorithmChoice } from "./algorithm-choice.js";
 import { get, on, send } from "./api.js";
 import { makeBoxStage } from "./box-stage.js";
-import { element, find, latest } from "./dom.js";
+import { find, latest } from "./dom.js";
 import { download } from "./downloading.js";
 import { fitCard } from "./fit-card.js";
 import { linesOf, percentErrors, relativeCosts } from "./fit-steps.js";
@@ -257,7 +257,7 @@ async function setUp() {
     find("#nothing").textContent = "Drop an image, or open one from the collection by its number.";
   } catch (error) {
     page.classList.add("without");
-    find("#nothing").replaceChildren(sentence(error.message), " ", element("a", { href: "/explore" }, "Train one in Explore."));
+    find("#nothing").textContent = sentence(error.message);
   }
 }
 

@@ -6,8 +6,7 @@ const OUTSIDE = 26;
 const EDGE = 18;
 export const HANDLE_RADIUS = 11;
 
-// Points of the mean shape or of another image have yet to be brought to their place.
-const isLoose = (marks) => ["template", "copy"].includes(marks.draft?.source) && marks.drafts.length > 1;
+const isLoose = (marks) => marks.laidDown && marks.drafts.length > 1;
 
 // The landmarks that handles would move: what is selected, or else what is loose, or else all.
 export function groupOf({ marks, selection }) {

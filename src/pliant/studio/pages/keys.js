@@ -55,6 +55,7 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     pointers.cancel();
     if (desk.line.length || desk.bar) [desk.line, desk.bar] = [[], null];
     else if (desk.tool !== "points") actions.setTool("points");
+    else if (desk.marks?.laidDown && !desk.selection.size) actions.removeDraft();
     else unselect(desk);
     desk.changed();
   }
@@ -82,7 +83,7 @@ export function listenToKeys(desk, canvas, pointers, actions) {
     { keys: "Ctrl+Z", what: "undo", does: actions.undo },
     { keys: "Ctrl+Shift+Z Ctrl+Y", what: "redo", does: actions.redo },
     { keys: "Ctrl+A", what: "select all points", does: () => desk.marks && select(desk, desk.marks.shown) },
-    { keys: "Escape", what: "end the tool, or select nothing", does: escape },
+    { keys: "Escape", what: "end the tool, select nothing, or remove the mean shape or the copy", does: escape },
     { keys: "T", what: "start from the mean shape", does: actions.template },
     { keys: "D", what: "copy the points of the previous image", does: actions.copy },
     { keys: "Shift+T", what: "flip the mean shape or the copy", does: actions.flip },

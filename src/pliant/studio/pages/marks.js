@@ -70,6 +70,11 @@ export class Marks {
     return this.all((landmark) => this.isDraft(landmark));
   }
 
+  // Whether points of the mean shape or of another image lie there, which a person has yet to bring into place.
+  get laidDown() {
+    return Boolean(this.draft) && this.draft.source !== "model" && this.drafts.length > 0;
+  }
+
   get fixed() {
     return this.all((landmark) => this.points[landmark] || this.moving.has(landmark));
   }

@@ -3,6 +3,7 @@
 import { send } from "./api.js";
 import { objectFrom, textOf } from "./curves.js";
 import { find } from "./dom.js";
+import { counted } from "./words.js";
 
 export function objectDialog({ saved }) {
   const dialog = find("#object-dialog");
@@ -12,8 +13,8 @@ export function objectDialog({ saved }) {
   function look() {
     try {
       const object = objectFrom(names.value);
-      const curves = object.curves.length === 1 ? "1 curve" : `${object.curves.length} curves`;
-      say(`${object.names.length} landmarks, ${curves}`);
+      const curves = object.curves.length ? counted(object.curves.length, "curve") : "no curves";
+      say(`${counted(object.names.length, "landmark")}, ${curves}`);
       return object;
     } catch (error) {
       say(error.message, true);

@@ -1,7 +1,8 @@
 // Opening images: the picture, the marks, the model's proposal; which image is next, and finishing one.
 
 import { get, send } from "./api.js";
-import { change, keptDraft, setDraft } from "./editing.js";
+import { keptDraft, setDraft } from "./drafts.js";
+import { change, takeImage } from "./editing.js";
 import { Marks, UNSEEN, markAt } from "./marks.js";
 import { say, trying } from "./shell.js";
 
@@ -76,6 +77,7 @@ export class Opening {
     const { desk } = this;
     const { marks, image } = desk;
     const { draft: before } = marks;
+    if (marks.laidDown) return undefined;
     const kept = keptDraft(desk);
     if (kept && !marks.finished) return setDraft(desk, kept);
     if (desk.readOnly || desk.trouble || marks.finished || !marks.states.includes(UNSEEN)) return undefined;
@@ -127,11 +129,18 @@ export class Opening {
     const { marks, image } = desk;
     if (!marks) return undefined;
     if (!desk.canEdit || (marks.finished && !marks.drafts.length)) return this.goOn();
+    if (marks.laidDown && marks.draft.source === "template" && !marks.draft.touched) {
+      say("Nothing of the mean shape was moved yet. Drag its handles and points into place, then press Enter. Escape removes it.");
+      return undefined;
+    }
     const missing = marks.missing;
     if (missing.length && this.warned !== image.index) {
       this.warned = image.index;
       const names = missing.slice(0, 3).map((landmark) => desk.name(landmark)).join(", ");
-      say(`${missing.length} of ${marks.count} landmarks ${missing.length === 1 ? "is" : "are"} not placed yet (${names}${missing.length > 3 ? ", …" : ""}). Place those that are visible, press X for those that are absent, or press Enter again to finish anyway.`);
+      const [what, each, they] = missing.length === 1
+        ? [`${desk.called(missing[0], "Landmark")} is not placed yet`, "it", "it is"]
+        : [`${missing.length} of ${marks.count} landmarks are not placed yet (${names}${missing.length > 3 ? ", …" : ""})`, "each", "they are"];
+      say(`${what}. Click where ${each} is, press X if ${they} absent, or press Enter again to finish anyway.`);
       return undefined;
     }
     const accepted = marks.drafts.map((landmark) => [landmark, markAt(marks.at(landmark))]);
@@ -160,9 +169,7 @@ export class Opening {
   take(image) {
     const { desk } = this;
     if (desk.image?.index !== image.index || image.states.length !== desk.marks.count) return;
-    desk.image = image;
-    desk.marks.update(image, desk.outbox.of(image.index));
-    desk.changed();
+    takeImage(desk, image);
   }
 }
 

@@ -8,6 +8,7 @@ import { boundsOf } from "./marks.js";
 
 const CLICK = 4; // pixels that a click may tremble
 const NEAR = { mouse: 11, pen: 14, touch: 24 };
+const ON = { mouse: 4, pen: 5, touch: 10 }; // a click takes a point only from here, where something is to be placed
 
 export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnded }) {
   const pointers = new Map();
@@ -21,12 +22,12 @@ export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnde
     return [event.clientX - box.left, event.clientY - box.top];
   };
 
-  const nearest = (at, reach) => {
+  const nearest = (at, reach, favour = 3) => {
     let found = null;
     for (const landmark of desk.marks?.shown ?? []) {
       const [x, y] = desk.view.toScreen(desk.marks.at(landmark));
       // Of points that lie on top of each other, the selected one is meant.
-      const distance = Math.hypot(x - at[0], y - at[1]) - (desk.selection.has(landmark) ? 3 : 0);
+      const distance = Math.hypot(x - at[0], y - at[1]) - (desk.selection.has(landmark) ? favour : 0);
       if (distance < reach && (!found || distance < found.distance)) found = { landmark, distance };
     }
     return found?.landmark ?? null;
@@ -34,6 +35,12 @@ export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnde
 
   const handleAt = (at, reach) =>
     handlesOf(desk).find(({ at: [x, y] }) => Math.hypot(x - at[0], y - at[1]) < HANDLE_RADIUS + reach / 4);
+
+  // Whether a click here would place a landmark: a new one may lie close beside another.
+  const clickPlaces = (at, type) =>
+    desk.canEdit && desk.tool === "points" && desk.due !== null && nearest(at, ON[type] ?? ON.mouse, 0) === null;
+
+  const placeAt = (at) => desk.view.shows(desk.view.toImage(at)) && place(desk, desk.view.toImage(at));
 
   function begin(event, at) {
     const { tool } = desk;
@@ -43,11 +50,11 @@ export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnde
     if (tool === "curve") return pan(at, () => vertexAdded(desk.view.toImage(at)));
     const landmark = nearest(at, reach);
     if (landmark !== null && event.shiftKey) return { move() {}, end: () => select(desk, [landmark], { add: true }) };
-    if (landmark !== null && tool === "points") return point(landmark, at, event.pointerType !== "mouse");
+    if (landmark !== null && tool === "points") return point(landmark, at, event.pointerType);
     const handle = handleAt(at, reach);
-    if (handle) return handled(handle, at);
+    if (handle) return handled(handle, at, event.pointerType);
     if (tool === "box" || event.shiftKey) return rubberBand(at, event.shiftKey);
-    return pan(at, () => (desk.view.shows(desk.view.toImage(at)) && place(desk, desk.view.toImage(at))) || unselect(desk));
+    return pan(at, () => placeAt(at) || unselect(desk));
   }
 
   function pan(start, click = () => unselect(desk)) {
@@ -67,43 +74,51 @@ export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnde
     };
   }
 
-  function point(landmark, start, touch) {
+  function point(landmark, start, type) {
     const { marks } = desk;
     const [x, y] = desk.view.toScreen(marks.at(landmark));
     const [dx, dy] = [x - start[0], y - start[1]];
+    const places = clickPlaces(start, type);
     let far = false;
-    if (!desk.selection.has(landmark) || desk.selection.size > 1) select(desk, [landmark]);
-    desk.active = landmark;
+    const take = () => {
+      if (!desk.selection.has(landmark) || desk.selection.size > 1) select(desk, [landmark]);
+      desk.active = landmark;
+    };
+    if (!places) take();
     return {
       cursor: "none",
       landmark,
       move(at) {
-        far ||= Math.hypot(at[0] - start[0], at[1] - start[1]) > CLICK - 1;
-        if (!far) return;
+        if (!far && Math.hypot(at[0] - start[0], at[1] - start[1]) <= CLICK - 1) return;
+        if (!far) take();
+        far = true;
         const to = desk.view.toImage([at[0] + dx, at[1] + dy]);
         marks.moving.set(landmark, to);
         desk.cursor = to;
-        desk.touching = touch;
+        desk.touching = type !== "mouse";
         follow();
       },
-      end: () => drop(desk),
+      end: () => (far || !places ? drop(desk) : placeAt(start) || take()),
       cancel: () => marks.moving.clear(),
     };
   }
 
-  function handled({ kind, all }, start) {
+  function handled({ kind, all }, start, type) {
     const { marks, view } = desk;
     const group = groupOf(desk).map((landmark) => [landmark, marks.at(landmark)]);
     const box = boundsOf(group.map(([, at]) => at));
     const middle = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
     const from = view.toImage(start);
+    let far = false;
     return {
       cursor: "move",
       move(at) {
+        far ||= Math.hypot(at[0] - start[0], at[1] - start[1]) > CLICK;
+        if (!far) return;
         const moved = movement(kind, middle, from, view.toImage(at));
         for (const [landmark, point] of group) marks.moving.set(landmark, moved(point));
       },
-      end: () => drop(desk, all),
+      end: () => (far ? drop(desk, all) : clickPlaces(start, type) && placeAt(start)),
       cancel: () => marks.moving.clear(),
     };
   }
@@ -195,7 +210,8 @@ export function listenToPointers(desk, canvas, { barDrawn, vertexAdded, lineEnde
     desk.hover = takesPoints ? nearest(at, reach) : null;
     const handle = takesPoints && desk.hover === null ? handleAt(at, reach) : null;
     const places = desk.tool !== "points" || (desk.canEdit && desk.marks.missing.length > 0);
-    canvas.style.cursor = spaceHeld ? "grab" : handle ? "move" : desk.hover !== null ? "pointer" : places ? "crosshair" : "grab";
+    const takes = desk.hover !== null && !clickPlaces(at, event.pointerType);
+    canvas.style.cursor = spaceHeld ? "grab" : handle ? "move" : takes ? "pointer" : places ? "crosshair" : "grab";
   }
 
   const up = (event) => {

@@ -28,6 +28,12 @@ export class View {
     return x >= -0.5 && y >= -0.5 && x <= this.image.width - 0.5 && y <= this.image.height - 0.5;
   }
 
+  // Whether a point of the image can be seen.
+  holds(point) {
+    const [x, y] = this.toScreen(point);
+    return x >= 0 && y >= 0 && x <= this.stage.width && y <= this.stage.height;
+  }
+
   // The zoom at which all of the image is shown.
   get fitting() {
     const { width, height } = this.stage;

@@ -10,6 +10,8 @@ export function shownNumber(value) {
   return size < 0.001 && size > 0 ? value.toExponential(1) : value.toFixed(4);
 }
 
+export const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
+
 export function shownCell(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number") return shownNumber(value);

@@ -17,6 +17,8 @@ _SIDE = 16
 _UNLIKE = 1.5
 """An image is unlike others from so many times the usual distance to the nearest one."""
 
+_UNLIKE_DONE = "This image differs from the ones done so far."
+
 
 @dataclass(frozen=True)
 class Doubt:
@@ -58,7 +60,8 @@ def suggestions(
     done, still_open
         Their thumbnails `(256,)`.
     doubts
-        What the model thinks of open images, by their numbers; empty, if there is no model yet.
+        What the model thinks of open images, by their numbers; empty, if there is no model yet, or it has not
+        looked at any. A reason stays on the page while a model is learned, so none says that there is none.
 
     """
     if not still_open:
@@ -69,15 +72,13 @@ def suggestions(
         first = int(np.argmin(np.median(apart, axis=1)))
         rest = _spread(apart, [first])
         return [
-            Suggestion(first, "No model yet: this image is typical of many."),
-            *(Suggestion(k, "No model yet: this image differs from the earlier ones.") for k in rest),
+            Suggestion(first, "This image is typical of many."),
+            *(Suggestion(k, "This image differs from the earlier ones.") for k in rest),
         ]
     if not doubts:
         nearest = _distances(pictures, np.array(done)).min(axis=1)
         order = np.argsort(-nearest, kind="stable")
-        return [
-            Suggestion(int(k), "No model yet: this image differs from the ones done so far.") for k in order
-        ]
+        return [Suggestion(int(k), _UNLIKE_DONE) for k in order]
     return _by_model(pictures, np.array(done) if done else pictures[:0], apart, doubts)
 
 
@@ -105,9 +106,9 @@ def _by_model(
 
 def _reason(doubt: Doubt | None, distance: float) -> str:
     if distance > _UNLIKE and (doubt is None or doubt.wrong < 0.25 * doubt.points):
-        return "This image differs from the ones done so far."
+        return _UNLIKE_DONE
     if doubt is None:
-        return "The model has not seen this image yet."
+        return "This image is new to the model."
     count = round(doubt.wrong)
     if count < 1:
         return "The model is sure of all points here."

@@ -189,7 +189,7 @@ def offer(
         order=there[np.argsort(-sigma[there], kind="stable")],
         confidence=float("nan") if confidence is None else confidence,
         model=0,
-        reason=f"This is the fit of {name}: correct what is wrong.",
+        reason=f"These points are a fit from the results “{name}”. Correct those that are wrong.",
         kept=there,
         beliefs=(),
         held={},

@@ -18,6 +18,7 @@ from pliant.data.names import to_text
 from pliant.data.tables import coordinate_titles, number_text, write_rows
 from pliant.studio.storage.collection import Collection
 from pliant.studio.storage.marks import HIDDEN, METRES
+from pliant.terminal import counted
 
 _FILES = {
     "coco": ("landmarks.json", "application/json"),
@@ -31,15 +32,39 @@ FORMATS = (*_FILES, *(f"csv-{unit}" for unit in METRES))
 
 _NEED_SIZE = ("tps", "coco", "dlib")
 
+_NO_SCALE = "has no scale"
+
 
 @dataclass(frozen=True)
 class Export:
-    """A file to be downloaded: content, name and media type, and a sentence for each image that is not in it."""
+    """A file to be downloaded: content, name and media type, and a sentence for each image that is not in it.
+
+    Of a TPS file, `scales` says how many of its images have a scale, and how many there are.
+    """
 
     content: bytes
     name: str
     media_type: str
     left_out: tuple[str, ...] = ()
+    scales: tuple[int, int] | None = None
+
+    @property
+    def note(self) -> str:
+        """What a person should know of it who expects more, in sentences; often nothing."""
+        told = []
+        if self.left_out:
+            verb = "is" if len(self.left_out) == 1 else "are"
+            told.append(
+                f"{counted(len(self.left_out), 'image')} {verb} not in the export. {self.left_out[0]}"
+            )
+        if self.scales is not None and self.scales[0] < self.scales[1]:
+            lack = self.scales[1] - self.scales[0]
+            verb, them = ("has", "it") if lack == 1 else ("have", "them")
+            told.append(
+                f"{lack:,} of {counted(self.scales[1], 'image')} {verb} no scale, so the file has no SCALE for "
+                f"{them}. Draw a scale bar (R)."
+            )
+        return " ".join(told)
 
 
 def export(collection: Collection, format: str = "coco", unfinished: bool = False) -> Export:
@@ -61,17 +86,17 @@ def export(collection: Collection, format: str = "coco", unfinished: bool = Fals
 
     """
     if format not in FORMATS:
-        raise ValueError(f"there is no export '{format[:40]}'. Known formats: {', '.join(FORMATS)}.")
+        raise ValueError(f"There is no export '{format[:40]}'. Known formats: {', '.join(FORMATS)}.")
     left_out: list[str] = []
     found = list(_annotations(collection, format, unfinished, left_out))
     if not found and not left_out:
-        raise ValueError("no image is finished yet, so there is nothing to export.")
+        raise ValueError("No image is finished yet, so there is nothing to export.")
     base, _, unit = format.partition("-")
     if unit:
         content, found = _lengths(collection, found, unit, left_out)
         return Export(content, f"landmarks-{unit}.csv", "text/csv", tuple(left_out))
     if not found:
-        raise ValueError(f"nothing can be exported: {left_out[0]}")
+        raise ValueError(f"Nothing can be exported. {left_out[0]}")
     name, media_type = _FILES[base]
     if base == "pts":
         return Export(_archive(found), name, media_type, tuple(left_out))
@@ -81,7 +106,9 @@ def export(collection: Collection, format: str = "coco", unfinished: bool = Fals
             write_annotations(path, [annotation for _, annotation in found], base)
         except ValueError as error:
             raise ValueError(str(error).replace(str(path), name)) from None
-        return Export(path.read_bytes(), name, media_type, tuple(left_out))
+        known = sum(annotation.spacing is not None for _, annotation in found)
+        scales = (known, len(found)) if base == "tps" else None
+        return Export(path.read_bytes(), name, media_type, tuple(left_out), scales)
 
 
 Found = tuple[int, Annotation]
@@ -100,7 +127,7 @@ def _annotations(
                 continue
             size = image_size(entry.source) if format in _NEED_SIZE else None
         except (ValueError, OSError) as error:
-            left_out.append(f"{entry.key}: left out ({error})")
+            left_out.append(f"{entry.key} is left out: {error}")
             continue
         spacing = collection.spacing(index)
         yield (
@@ -127,13 +154,16 @@ def _lengths(
         spacing = _spacing(collection, index, unit)
         key = collection.entries[index].key
         if isinstance(spacing, str):
-            left_out.append(f"{key}: left out, because {spacing}.")
+            left_out.append(f"{key} {spacing}: draw a scale bar (R).")
             continue
         values = (annotation.points * spacing).ravel().tolist()
         rows.append([to_text(key), *map(number_text, values)])
         kept.append((index, annotation))
     if not kept:
-        raise ValueError(f"no image has a scale, so nothing can be given in {unit}: {left_out[0]}")
+        # Of images without any scale it is enough to say that once; what else is wrong concerns an image.
+        known = [sentence for sentence in left_out if _NO_SCALE not in sentence]
+        reason = f" {known[0]}" if known else " Draw a scale bar (R) in each."
+        raise ValueError(f"No image has a scale with a unit, so nothing can be given in {unit}.{reason}")
     with TemporaryDirectory() as passing:
         path = Path(passing) / "landmarks.csv"
         write_rows(path, rows)
@@ -141,7 +171,7 @@ def _lengths(
 
 
 def _spacing(collection: Collection, index: int, unit: str) -> float | str:
-    """The length of a pixel, or why it is not known."""
+    """The length of a pixel, or what the image has instead."""
     known = collection.spacing(index)
     if known is not None and known[1]:
         return known[0] * METRES[known[1]] / METRES[unit]
@@ -154,8 +184,8 @@ def _spacing(collection: Collection, index: int, unit: str) -> float | str:
         if millimetres is not None:
             return millimetres * METRES["mm"] / METRES[unit]
     if known is not None:
-        return "its scale has no unit: draw a scale bar"
-    return "it has no scale: draw a scale bar"
+        return "has a scale without a unit"
+    return _NO_SCALE
 
 
 def _archive(found: list[Found]) -> bytes:
