@@ -136,7 +136,8 @@ def test_python_converts_like_the_command(folder, tmp_path):
 
 
 def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monkeypatch):
-    rich = Annotation("a.png", POINTS, ("a", "b", "c", "d", "e"), np.array([1.0, 2, 3, 4]), group="anna")
+    names, box, hidden = ("a", "b", "c", "d", "e"), np.array([1.0, 2, 3, 4]), np.arange(5) == 2
+    rich = Annotation("a.png", POINTS, names, box, group="anna", hidden=hidden, score=0.9)
     table = formats()["table"]
     plain = table.read
 
@@ -146,7 +147,8 @@ def test_what_a_format_cannot_hold_is_said(folder, tmp_path, table_format, monke
     monkeypatch.setattr(table, "read", read)
     write_annotations(tmp_path / "in.tab", [rich])
     done = convert(tmp_path / "in.tab", tmp_path / "out.tab")
-    for loss in ("landmark names", "the box", "the group"):
+    hidden_and_score = ("the score (confidence)", "which landmarks are hidden")
+    for loss in ("landmark names", "the box", "the group", *hidden_and_score):
         assert f"lost in 1 object: {loss}" in done.stderr
     assert "exact position" not in done.stderr
     monkeypatch.setattr(table, "write", _coarse(table.write))

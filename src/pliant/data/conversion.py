@@ -464,6 +464,10 @@ def _lost(before: Annotation, after: Annotation) -> list[str]:
         losses.append("the box")
     if before.group and not after.group:
         losses.append("the group")
+    if before.score is not None and after.score is None:
+        losses.append("the score (confidence)")
+    if before.hidden is not None and before.hidden.any() and not np.array_equal(before.hidden, after.hidden):
+        losses.append("which landmarks are hidden")
     if before.spacing is not None and after.spacing is None:
         losses.append("the length of a pixel (SCALE)")
     if before.curves and before.curves != after.curves:

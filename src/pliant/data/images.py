@@ -113,10 +113,15 @@ def image_spacing(path: Source) -> float | None:
 
 
 def as_image(array: Image, name: str = "image") -> Image:
-    """An array given by the user, checked, as `read_image` would give it.
+    """An array given by the user, checked, as `read_image` would give it: stretched if it is faint."""
+    return np.ascontiguousarray(legible(as_pixels(array, name)))
 
-    It is `(h, w)` or `(h, w, 1 or 3)`. 8-bit images, and floats from 0 to 1, are taken as they are unless
-    they are faint; of other numbers, what is black and white is found in the image.
+
+def as_pixels(array: Image, name: str = "image") -> Image:
+    """An array given by the user, `(h, w)` or `(h, w, 1 or 3)`, checked.
+
+    8-bit images, and floats from 0 to 1, are taken as they are; of other numbers, what is black and white is found
+    in the image.
     """
     array = np.asarray(array)
     if array.ndim == 3 and array.shape[2] == 1:
@@ -126,14 +131,14 @@ def as_image(array: Image, name: str = "image") -> Image:
             f"{name}: an image must have the shape (height, width) or (height, width, 3), not {array.shape}."
         )
     if np.issubdtype(array.dtype, np.integer):
-        return np.ascontiguousarray(legible(in_range(array)))
+        return np.ascontiguousarray(in_range(array))
     if not np.issubdtype(array.dtype, np.floating):
         raise ImageError(f"{name}: pixels must be integers or floats, not {array.dtype}.")
     if not np.all(np.isfinite(array)):
         raise ImageError(f"{name}: some pixels are not finite numbers.")
     if array.min() < -0.001 or array.max() > 1.001:
         return np.ascontiguousarray(stretched(array))
-    return np.ascontiguousarray(legible(array), dtype=np.float32)
+    return np.ascontiguousarray(array, dtype=np.float32)
 
 
 @contextmanager
@@ -206,7 +211,7 @@ def _pixels(image: PIL.Image, name: str) -> Image:
     if image.mode.startswith("I"):
         return stretched(np.asarray(image))
     if image.mode == "F":
-        return as_image(np.asarray(image), name)
+        return as_pixels(np.asarray(image), name)
     if "A" in image.getbands() or "transparency" in image.info:
         opaque = PIL.new("RGBA", image.size, "white")
         grey = image.mode in ("L", "LA", "La")

@@ -17,7 +17,7 @@ import numpy as np
 from pliant.appearance.tones import as_grey_bytes
 from pliant.arrays import Image
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.images import as_image
+from pliant.data.images import as_pixels
 from pliant.data.landmark_names import shared_names
 from pliant.data.tables import (
     first_rows,
@@ -88,7 +88,7 @@ def write(path: Path, annotations: Sequence[Annotation], convention: Convention)
                 f"{path}: a kaggle table holds the images themselves, but the pixels of {annotation.image} "
                 "are not available: choose csv, which holds image names."
             )
-        grey = as_grey_bytes(as_image(annotation.pixels()))
+        grey = as_grey_bytes(as_pixels(annotation.pixels()))
         if grey.shape[0] != grey.shape[1]:
             raise ValueError(
                 f"{path}: images in a kaggle table are square, but {annotation.image} has "
