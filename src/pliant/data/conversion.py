@@ -456,6 +456,10 @@ def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[l
     ], losses
 
 
+def _hidden(annotation: Annotation) -> list[int]:
+    return [] if annotation.hidden is None else np.flatnonzero(annotation.hidden).tolist()
+
+
 def _lost(before: Annotation, after: Annotation) -> list[str]:
     losses = []
     if before.names and before.names != after.names:
@@ -466,7 +470,7 @@ def _lost(before: Annotation, after: Annotation) -> list[str]:
         losses.append("the group")
     if before.score is not None and after.score is None:
         losses.append("the score (confidence)")
-    if before.hidden is not None and before.hidden.any() and not np.array_equal(before.hidden, after.hidden):
+    if _hidden(before) != _hidden(after):
         losses.append("which landmarks are hidden")
     if before.spacing is not None and after.spacing is None:
         losses.append("the length of a pixel (SCALE)")
