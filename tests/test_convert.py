@@ -165,11 +165,11 @@ def _coarse(write):
 
 def test_nothing_is_written_over(folder, tmp_path):
     assert "a.pts: this is the file being converted" in refused(folder, folder)
-    assert "a.pts: this is the file being converted" in refused(folder, folder, "--force")
+    assert "a.pts: this is the file being converted" in refused(folder, folder, "--overwrite")
     assert "a.pts: this is the file being converted" in refused(folder / "a.pts", folder / "a.pts")
     convert(folder, tmp_path / "out")
-    assert "already exists: force=True replaces it" in refused(folder, tmp_path / "out")
-    convert(folder, tmp_path / "out", "--force")
+    assert "already exists: overwrite=True replaces it" in refused(folder, tmp_path / "out")
+    convert(folder, tmp_path / "out", "--overwrite")
 
 
 def test_a_dry_run_writes_nothing(folder, tmp_path):
@@ -207,7 +207,7 @@ def test_a_failure_leaves_nothing_behind(error, folder, tmp_path, table_format, 
     CliRunner().invoke(app, ["convert", str(folder), str(tmp_path / "new" / "deep" / "all.tab")])
     assert sorted(tmp_path.rglob("*")) == before
     (tmp_path / "all.tab").write_text("older")
-    CliRunner().invoke(app, ["convert", str(folder), str(tmp_path / "all.tab"), "--force"])
+    CliRunner().invoke(app, ["convert", str(folder), str(tmp_path / "all.tab"), "--overwrite"])
     assert (tmp_path / "all.tab").read_text() == "older"
 
 

@@ -369,8 +369,8 @@ class TestCommand:
     def test_nothing_is_replaced_unasked(self, wings, tmp_path, command):
         command("morphometrics", wings, "-o", tmp_path / "out", "--sliders", "curves")
         said = command("morphometrics", wings, "-o", tmp_path / "out", code=1)
-        assert "coordinates.csv already exists: --force replaces it" in said.err
-        command("morphometrics", wings, "-o", tmp_path / "out", "--force")
+        assert "coordinates.csv already exists: --overwrite replaces it" in said.err
+        command("morphometrics", wings, "-o", tmp_path / "out", "--overwrite")
         assert not (tmp_path / "out" / "sliders.csv").exists()
 
     @pytest.mark.parametrize(
@@ -442,7 +442,7 @@ class TestStandingOut:
         words = ("morphometrics", tmp_path / "wings.tps", "-o", tmp_path / "out", "--unit", "mm")
         said = command(*words).err
         assert said.startswith("The shape of wing3 is ")
-        assert json.loads(command(*words, "--force", "--json").out)["notes"] == [said.strip()]
+        assert json.loads(command(*words, "--overwrite", "--json").out)["notes"] == [said.strip()]
 
 
 class TestForR:

@@ -17,7 +17,16 @@ COMMANDS = {
     "modes.svg": ("inspect", "m.pliant", "--draw", "modes.svg"),
     "model.html": ("inspect", "m.pliant", "--report", "model.html"),
     "sheet.pdf": ("check", "{faces}/test", "--draw", "sheet.pdf"),
-    "seen.png": ("convert", "{faces}/test", "all.json", "--to", "coco", "--force", "--preview", "seen.png"),
+    "seen.png": (
+        "convert",
+        "{faces}/test",
+        "all.json",
+        "--to",
+        "coco",
+        "--overwrite",
+        "--preview",
+        "seen.png",
+    ),
 }
 
 

@@ -82,7 +82,7 @@ def test_convert_takes_a_scale(wings, command):
     assert command("convert", "bare.csv", "bare.parquet").err == ""
     assert "SCALE" not in Path("bare.tps").read_text()
     for scale, expected in (("0,02", [0.02] * 14), ("wings.tps", [one.spacing for one in wings])):
-        assert command("convert", "bare.csv", "scaled.tps", "--scale", scale, "--force").err == ""
+        assert command("convert", "bare.csv", "scaled.tps", "--scale", scale, "--overwrite").err == ""
         assert [one.spacing for one in tps.read_specimens(Path("scaled.tps"))] == expected
     words = ("convert", "wings.tps", "kept.tps", "--images", "photos", "--scale")
     said = command(*words, "7").err
@@ -90,13 +90,15 @@ def test_convert_takes_a_scale(wings, command):
         "14 images, such as face0.png, have a scale of their own, which was used in place of "
     )
     assert said.endswith("of --scale 7.\n")
-    assert json.loads(command(*words, "7", "--json", "--dry-run", "--force").out)["notes"] == [said.strip()]
-    assert command(*words, "wings.tps", "--force").err == ""
+    assert json.loads(command(*words, "7", "--json", "--dry-run", "--overwrite").out)["notes"] == [
+        said.strip()
+    ]
+    assert command(*words, "wings.tps", "--overwrite").err == ""
     assert tps.read_specimens(Path("kept.tps"))[0].spacing == wings[0].spacing
 
 
 def test_a_scale_that_is_not_used_is_said(wings, command):
-    words = ("morphometrics", "wings.tps", "--unit", "mm", "--force", "-o", "shapes", "--scale")
+    words = ("morphometrics", "wings.tps", "--unit", "mm", "--overwrite", "-o", "shapes", "--scale")
     said = command(*words, "0.1")
     sentence = (
         "14 images, such as face0.png, have a scale of their own, which was used in place of --scale 0.1.\n"

@@ -63,7 +63,7 @@ Scale = Annotated[
         "image and scale, or a TPS file with SCALE."
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")]
 
 
 def convert(
@@ -76,7 +76,7 @@ def convert(
     preview: Preview = None,
     names: Names = "",
     scale: Scale = "",
-    force: Force = False,
+    overwrite: Overwrite = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     as_json: AsJson = False,
@@ -103,7 +103,7 @@ def convert(
         images=images,
         names=names,
         scale=scale or None,
-        force=force,
+        overwrite=overwrite,
     )
     done = conversion.Conversion(plan.objects) if dry_run else conversion.convert(plan)
     problems = [*plan.problems, *done.problems]

@@ -96,7 +96,7 @@ def morphometrics(
         int, typer.Option(help="Number of permutations for the analysis of variance.", min=0)
     ] = 999,
     parquet: Annotated[bool, typer.Option("--parquet", help="Also write coordinates.parquet.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing files.")] = False,
     format: From = "",
     images: Images = None,
     seed: Seed = 0,
@@ -140,7 +140,7 @@ def morphometrics(
         permutations=permutations,
         seed=seed,
     )
-    files, misread = write_study(output, study, parquet=parquet, force=force)
+    files, misread = write_study(output, study, parquet=parquet, overwrite=overwrite)
     notes = [told(note) for note in (*specimens.notes, *misread, *study.notes)]
     if specimens.curves and not sliders:
         notes.append("Points of curves are used as fixed landmarks: --sliders curves lets them slide.")

@@ -115,7 +115,7 @@ def plan_conversion(
     images: Source | None = None,
     names: str = "",
     scale: float | Path | str | None = None,
-    force: bool = False,
+    overwrite: bool = False,
 ) -> Plan:
     """Plan the conversion of landmarks to another format. Nothing is written yet.
 
@@ -137,7 +137,7 @@ def plan_conversion(
     scale : float, Path, str or None
         The length of a pixel, for images whose files do not say it: a number, a CSV file with the columns image
         and scale, or a TPS file with SCALE.
-    force : bool
+    overwrite : bool
         Replace existing files. Files that are read are never replaced.
 
     Returns
@@ -175,7 +175,7 @@ def plan_conversion(
         why = f"The first problem: {problems[0]}" if problems else f"What to do: {advice(samples)}"
         raise ValueError(f"{source}: nothing could be converted. {why}")
     targets = _targets(read, output, module.EXTENSIONS[0]) if to_folder else {output: read}
-    _refuse(targets, source, samples, force)
+    _refuse(targets, source, samples, overwrite)
     if to_format.partition(":")[0] == tps.NAME and all(one.annotation.spacing is None for one in read):
         notes.append("No object has a scale, so there is no SCALE: scale=NUMBER says how long a pixel is.")
     return Plan(source, to_format, targets, tuple(problems), tuple(notes))
@@ -398,7 +398,7 @@ def _targets(read: Sequence[Converted], folder: Path, ending: str) -> dict[Path,
     return targets
 
 
-def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], force: bool) -> None:
+def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], overwrite: bool) -> None:
     """Never write over what is being read, and over other files only if that is asked for."""
     inputs = {real_path(source)}
     inputs |= {
@@ -407,8 +407,8 @@ def _refuse(targets: Iterable[Path], source: str, samples: Iterable[Sample], for
     for target in targets:
         if real_path(target) in inputs:
             raise ValueError(f"{target}: this is the file being converted: write to another place.")
-        if os.path.lexists(target) and not force:
-            raise ValueError(f"{target} already exists: force=True replaces it.")
+        if os.path.lexists(target) and not overwrite:
+            raise ValueError(f"{target} already exists: overwrite=True replaces it.")
 
 
 def _write(target: Path, some: Sequence[Converted], to_format: str) -> tuple[list[Converted], list[str]]:

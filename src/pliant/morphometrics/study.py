@@ -172,7 +172,7 @@ def measure(
 
 
 def write_study(
-    folder: Path | str, study: Study, *, parquet: bool = False, force: bool = False
+    folder: Path | str, study: Study, *, parquet: bool = False, overwrite: bool = False
 ) -> tuple[list[Path], tuple[str, ...]]:
     """Write the files of a study to a folder.
 
@@ -184,7 +184,7 @@ def write_study(
         What `measure` returned.
     parquet : bool
         Write the coordinates as Parquet too.
-    force : bool
+    overwrite : bool
         Replace existing files.
 
     Returns
@@ -206,9 +206,9 @@ def write_study(
     """
     folder = Path(folder)
     there = [name for name in FILES if (folder / name).exists()]
-    if there and not force:
+    if there and not overwrite:
         raise ValueError(
-            f"{folder / there[0]} already exists: force=True replaces it, or choose another folder."
+            f"{folder / there[0]} already exists: overwrite=True replaces it, or choose another folder."
         )
     folder.mkdir(parents=True, exist_ok=True)
     specimens, shapes = study.specimens, study.shapes
