@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from xml.etree import ElementTree
 
@@ -169,7 +170,7 @@ class TestFigures:
 
     def test_the_style_is_obeyed(self, things):
         style = Style(fit="#112233", font=14, dpi=77)
-        figure = plots.plot_fit(things.fits[0], things.images[0], style)
+        figure = plots.plot_fit(things.fits[0], things.images[0], style, name="wing.png")
         assert figure.dpi == 77
         assert figure.axes[0].title.get_fontsize() == 14
         fit = figure.axes[0].collections[1]
@@ -562,9 +563,10 @@ class TestHowFarAFitCanBeTrusted:
     def lost(self, fit):
         return replace(fit, status=Status.DIVERGED)
 
-    def test_the_caption_has_confidence_and_status(self, fit, model, dataset):
-        assert caption_of([fit]) == f"confidence {fit.confidence():.2f}, {fit.status}"
-        assert caption_of([fit], 0.01) == f"confidence {fit.confidence(0.01):.2f}, {fit.status}"
+    def test_the_caption_has_the_confidence_and_how_a_fit_went_wrong(self, fit, model, dataset):
+        fit = replace(fit, status=Status.ITERATIONS)
+        assert caption_of([fit]) == f"confidence {fit.confidence():.2f}"
+        assert caption_of([fit], 0.01) == f"confidence {fit.confidence(0.01):.2f}"
         assert caption_of([self.lost(fit)]) == "confidence 0.00, diverged, not trusted"
         both = [fit, self.lost(fit)]
         assert (
@@ -572,7 +574,12 @@ class TestHowFarAFitCanBeTrusted:
             == f"2 objects, confidence {fit.confidence():.2f}, confidence 0.00, 1 not trusted"
         )
         plain = pliant.fit(model, dataset[0], dataset[0].points() + 1)
-        assert caption_of([plain]) == str(plain.status)
+        assert plain.ok
+        assert caption_of([plain]) == ""
+        assert caption_of([plain, plain]) == "2 objects"
+        rising = replace(plain, status=Status.RISING)
+        assert caption_of([plain, rising]) == "2 objects, rising, 1 not trusted"
+        assert plain.plot(dataset[0]).axes[0].get_title() == Path(dataset[0].name).name
 
     def test_the_colour_says_whether_it_is_trusted(self, fit):
         assert colour_of(fit, STYLE) == STYLE.fit
@@ -612,7 +619,7 @@ class TestHowFarAFitCanBeTrusted:
 
     def test_a_long_caption_stays_in_the_picture(self, tmp_path):
         grey = np.full((100, 160), 128, np.uint8)
-        nowhere, caption = np.full((1, 2), np.nan), "confidence 0.31, iterations"
+        nowhere, caption = np.full((1, 2), np.nan), "confidence 0.31, implausible"
         plots.write_overlay(tmp_path / "a.png", grey, nowhere, longest=None, caption=caption)
         picture = pliant.read_image(tmp_path / "a.png")
         changed = (picture != 128).any(axis=(0, 2))

@@ -28,11 +28,15 @@ def colour_of(fit: FitResult, style: Style, least: float = TRUSTED) -> str:
 
 
 def caption_of(fits: Sequence[FitResult], bound: float | None = None, least: float = TRUSTED) -> str:
-    """A line about the objects of an image, with the confidence as the table of fits has it."""
+    """A line about the objects of an image, with the confidence as the table of fits has it.
+
+    How a fit ended is said only if it ended badly: "iterations" would sound like a fault. The line may be empty.
+    """
     if len(fits) == 1:
-        said = [_sure(fits[0], bound), str(fits[0].status)]
+        said = [_sure(fits[0], bound), _trouble(fits[0])]
     else:
-        said = [f"{len(fits)} objects", ", ".join(_sure(fit, bound) or str(fit.status) for fit in fits)]
+        sure = [_sure(fit, bound) or _trouble(fit) for fit in fits]
+        said = [f"{len(fits)} objects", *sure]
     doubts = sum(not is_trusted(fit, least) for fit in fits)
     if doubts:
         said.append("not trusted" if len(fits) == 1 else f"{doubts} not trusted")
@@ -42,3 +46,7 @@ def caption_of(fits: Sequence[FitResult], bound: float | None = None, least: flo
 def _sure(fit: FitResult, bound: float | None) -> str:
     confidence = fit.confidence() if bound is None else fit.confidence(bound)
     return "" if np.isnan(confidence) else f"confidence {confidence:.2f}"
+
+
+def _trouble(fit: FitResult) -> str:
+    return "" if fit.ok else str(fit.status)

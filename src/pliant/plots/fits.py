@@ -59,12 +59,11 @@ def plot_fit(result: FitResult, image: Image, style: Style = STYLE, *, name: str
     tall = 2.8 * (box[3] - box[1]) / (box[2] - box[0])
     figure, axes = sheet(1, panels, 2.8 * panels + 0.4, min(max(tall, 2.0), 6.0) + 0.6, style)
     first = axes[0, 0]
-    title = f"{fill(name, 42)}\n" if name else ""
+    said = caption_of([result]) if fitted else fill(result.reason, 42)
+    show(first, image, style, "\n".join(filter(None, [fill(name, 42), said])), box)
     if not fitted:
-        show(first, image, style, title + fill(result.reason, 42), box)
         dots(first, result.start, style, "start", inches=2.8)
         return figure
-    show(first, image, style, title + caption_of([result]), box)
     if not is_trusted(result):
         first.title.set_color(style.doubt)
     doubtful = np.zeros(len(result.points), bool) if result.doubtful is None else result.doubtful

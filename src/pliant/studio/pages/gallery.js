@@ -8,6 +8,7 @@ import { fileName, shownCell } from "./words.js";
 const WAIT = 70; // Milliseconds that an image must be in view before it is asked for.
 const CAPTION = 44;
 const GAP = 10;
+const FINE = ["converged", "iterations"]; // A fit that ended so ended well: its caption need not say it.
 
 export class Gallery {
   // `open(place)` shows an image large.
@@ -161,7 +162,8 @@ export class Gallery {
     const label = this.label ? ` · ${cell(this.label)}` : "";
     const name = `${frame === undefined ? fileName(String(cell("image"))) : `frame ${frame}`}${label}`;
     const value = this.measure ? cell(this.measure) : null;
-    const state = cell("event") ?? cell("status");
+    const ended = cell("event") ?? cell("status");
+    const state = FINE.includes(ended) ? "" : ended;
     const facts = [value === null || value === undefined ? null : shownCell(value), state].filter(Boolean);
     return [name, facts.join(" · "), state === "failed" || state === "lost"];
   }
