@@ -1,6 +1,7 @@
 """Landmark files: every format round-trips, is recognised by its content, and counts as its own tools do."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from pliant.data.formats import (
     read_landmarks,
     write_annotations,
 )
+from pliant.data.tables import has_decimal_commas
 
 CONVENTIONS = [
     (name, convention)
@@ -316,6 +318,23 @@ class TestPts:
     def test_one_object(self, tmp_path):
         with pytest.raises(ValueError, match="a .pts file holds one object, but there are 2"):
             write_annotations(tmp_path / "a.pts", [Annotation("", np.ones((3, 2)))] * 2)
+
+
+@pytest.mark.parametrize("ending", ["tps", "pts", "txt"])
+def test_decimal_commas_are_named_as_the_reason(tmp_path, ending):
+    points = np.array([[190.618, 234.057], [12.5, 40.25], [7.75, 9.125]])
+    write_annotations(tmp_path / f"a.{ending}", [Annotation("a.png", points, size=(300, 300))], ending)
+    text = (tmp_path / f"a.{ending}").read_text()
+    commas = re.sub(r"(\d)\.(\d)", r"\1,\2", text)
+    (tmp_path / f"a.{ending}").write_text(commas)
+    first = next(line for line in text.splitlines() if line.startswith("19"))
+    with pytest.raises(ValueError, match=f"Decimal commas are the likely reason: write '{first}'"):
+        read_annotations(tmp_path / f"a.{ending}")
+
+
+@pytest.mark.parametrize("line", ["1,2", "1 2", "1,2 3,4 5,6", "1,2,3 4", "IMAGE=1,2 3,4.jpg", "x,1 y,2"])
+def test_other_lines_have_no_decimal_commas(line):
+    assert not has_decimal_commas(line)
 
 
 class TestTxt:

@@ -20,6 +20,7 @@ csv.field_size_limit(2**31 - 1)
 _MISSING = ("", "nan", "na", "n/a", "null", "none")
 _NUMBERED = re.compile(r"([xy])_?(\d+)", re.IGNORECASE)
 _NAMED = re.compile(r"(.+)[_. ]([xy])", re.IGNORECASE)
+_WITH_COMMAS = re.compile(r"[-+]?\d+(?:,\d+)?[\s;]+[-+]?\d+(?:,\d+)?")
 
 
 def read_rows(path: Path, delimiter: str = "") -> Iterator[tuple[int, list[str]]]:
@@ -72,6 +73,18 @@ def number(text: str, path: Path, line: int) -> float:
     if math.isinf(value):
         raise ValueError(f"{path}, line {line}: expected a number, found '{text[:60]}'.")
     return value
+
+
+def has_decimal_commas(line: str) -> bool:
+    """Whether a line looks like x and y with decimal commas: `190,618 234,057`."""
+    return "," in line and _WITH_COMMAS.fullmatch(line.strip()) is not None
+
+
+def about_commas(line: str) -> str:
+    """What to say behind an error about a line, if decimal commas are the likely reason; otherwise nothing."""
+    if not has_decimal_commas(line):
+        return ""
+    return f" Decimal commas are the likely reason: write '{line.strip().replace(',', '.')[:60]}'."
 
 
 def number_text(value: float) -> str:

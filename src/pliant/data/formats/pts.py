@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
+from pliant.data.tables import about_commas
 
 NAME = "pts"
 EXTENSIONS = (".pts",)
@@ -63,7 +64,9 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         try:
             x, y = (float(field) for field in fields)
         except ValueError:
-            raise ValueError(f"{path}, line {number}: expected two numbers, found '{text[:60]}'.") from None
+            raise ValueError(
+                f"{path}, line {number}: expected two numbers, found '{text[:60]}'.{about_commas(text)}"
+            ) from None
         points.append((x, y))
     if not points:
         raise ValueError(f"{path}: there are no landmarks in this file.")

@@ -25,6 +25,7 @@ import numpy as np
 from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.documents import whole_number
+from pliant.data.tables import about_commas
 
 NAME = "tps"
 EXTENSIONS = (".tps",)
@@ -211,6 +212,7 @@ def _block(path: Path, lines: Sequence[str], at: int, value: str) -> list[tuple[
         except ValueError:
             raise ValueError(
                 f"{path}, line {number + 1}: expected point {number - at + 1} of {count}, found '{text[:60]}'."
+                f"{about_commas(text)}"
             ) from None
         points.append((x, y) if x >= 0 and y >= 0 else (np.nan, np.nan))
     return points

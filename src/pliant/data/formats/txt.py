@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes, one_object
-from pliant.data.tables import number
+from pliant.data.tables import about_commas, has_decimal_commas, number
 
 NAME = "txt"
 EXTENSIONS = (".txt",)
@@ -37,10 +37,17 @@ _ENOUGH = 3
 
 
 def recognises(path: Path, head: bytes) -> bool:
-    """The ending, and lines of two numbers or of one; the last line of the head may be cut off."""
+    """The ending, and lines of two numbers or of one; the last line of the head may be cut off.
+
+    Numbers with decimal commas count too, so that `read` can say what is wrong with them.
+    """
     if path.suffix.lower() not in EXTENSIONS:
         return False
-    lines = _lines(head.decode("utf-8", errors="replace"))
+    text = head.decode("utf-8", errors="replace")
+    first = [row for _, row in _numbered(text) if row.strip()][:_ENOUGH]
+    if len(first) == _ENOUGH and all(map(has_decimal_commas, first)):
+        return True
+    lines = _lines(text)
     try:
         rows = [[number(field, path, line) for field in fields] for line, fields in lines[:_ENOUGH]]
     except ValueError:
@@ -50,11 +57,13 @@ def recognises(path: Path, head: bytes) -> bool:
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
     """One annotation, of the image beside the file."""
-    lines = _lines(path.read_text(encoding="utf-8-sig", errors="replace"))
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
+    lines = _lines(text)
     widths = {len(fields) for _, fields in lines}
     if widths not in ({1}, {2}):
         line = next((line for line, fields in lines if len(fields) not in (1, 2)), 1)
-        raise ValueError(f"{path}, line {line}: expected two numbers on each line, or one on each.")
+        why = about_commas(dict(_numbered(text)).get(line, ""))
+        raise ValueError(f"{path}, line {line}: expected two numbers on each line, or one on each.{why}")
     values = [number(field, path, line) for line, fields in lines for field in fields]
     if len(values) % 2:
         raise ValueError(f"{path}: {len(values)} numbers do not form pairs of x and y.")
