@@ -121,8 +121,9 @@ class TestSmallTables:
     def test_scales(self, tmp_path):
         path = tmp_path / "a.csv"
         path.write_text(f"image,scale\na.jpg,{'a' * 101}\n")
-        with pytest.raises(ValueError, match="neither a number nor a readable CSV"):
+        with pytest.raises(ValueError, match="line 2: this is not a row of a table") as refused:
             given_scale(path)
+        assert str(refused.value).startswith(f"{path}, ")
 
     def test_a_long_name_beside_a_scale(self, tmp_path):
         csv.field_size_limit(10_000)

@@ -130,7 +130,7 @@ class TestReading:
         ("text", "sentence"),
         [
             ("name,scale\na,1\n", "columns image and scale"),
-            ("image,scale\nwing0.jpg,wide\n", "row 2: the scale of wing0.jpg must be a number"),
+            ("image,scale\nwing0.jpg,wide\n", "line 2: the scale of wing0.jpg must be a number"),
         ],
     )
     def test_scales_that_cannot_be(self, tmp_path, wings, text, sentence):

@@ -129,6 +129,12 @@ def test_scales_that_are_given(wings):
     assert scale_of(given, "b.jpg") == 0.25
     assert scale_of(given, "c.jpg") is None
     assert scale_of(given_scale(0.1), "anything") == 0.1
+    Path("spreadsheet.csv").write_text("\ufeffImage;Scale\na.jpg;0,5\nb, c.jpg;0.25\n", encoding="utf-8")
+    given = given_scale("spreadsheet.csv")
+    assert [scale_of(given, name) for name in ("a.jpg", "b, c.jpg")] == [0.5, 0.25]
+    Path("short.csv").write_text("image;scale\na.jpg\n")
+    with pytest.raises(ValueError, match="short.csv, line 2: the scale of a.jpg must be a number above 0"):
+        given_scale("short.csv")
     for wrong, sentence in (
         ("-1", "must be above 0"),
         ("nothing.csv", "neither a number nor"),

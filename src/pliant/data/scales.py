@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PureWindowsPath
 
 from pliant.data.formats import tps
+from pliant.data.formats.csv_wide import column_of
 from pliant.data.formats.tps import pixel_length
+from pliant.data.tables import read_rows
 from pliant.files import require_plain
-
-_COLUMNS = {"image", "scale"}
 
 _SAME = 1e-6
 """Scales that differ by less than this are the same, written with other digits."""
@@ -91,20 +90,22 @@ def _of_tps(path: Path) -> dict[str, float]:
 
 
 def _of_table(path: Path) -> dict[str, float]:
+    """Lengths from a table, whose columns may be apart by semicolons, as in spreadsheets with decimal commas."""
     try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error):
+        rows = list(read_rows(path))
+    except OSError:
         raise ValueError(f"scale={path}: this is neither a number nor a readable CSV or TPS file.") from None
-    if not rows or not set(rows[0]) >= _COLUMNS:
+    header = rows[0][1] if rows else []
+    image, scale = column_of(header, "image"), column_of(header, "scale")
+    if image is None or scale is None:
         raise ValueError(f"{path}: the first line must have the columns image and scale.")
     found = {}
-    for number, row in enumerate(rows, start=2):
-        length = pixel_length(row["scale"] or "")
+    for line, row in rows[1:]:
+        name, text = (row[column] if column < len(row) else "" for column in (image, scale))
+        length = pixel_length(text)
         if length is None:
-            raise ValueError(
-                f"{path}, row {number}: the scale of {row['image']!s:.60} must be a number above 0."
-            )
-        found[row["image"]] = length
+            raise ValueError(f"{path}, line {line}: the scale of {name:.60} must be a number above 0.")
+        found[name] = length
     return _also_plain(found)
 
 
