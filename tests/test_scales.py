@@ -177,3 +177,50 @@ def test_the_studio_can_change_the_scale_in_a_table(wings):
     content, _ = rewritten(file, {0: replace(file.contents.slots[0], spacing=0.5)}, [])
     Path("wings.csv").write_bytes(content)
     assert [one.spacing for one in pliant.read_annotations("wings.csv")][:2] == [0.5, wings[1].spacing]
+
+
+def spoilt(file, image, value="1 px = 0.0048 mm"):
+    """A TPS file in which the SCALE of an image cannot be read, and the line that it is in."""
+    lines = Path("wings.tps").read_text().splitlines()
+    at = next(n for n in range(lines.index(f"IMAGE={image}"), len(lines)) if lines[n].startswith("SCALE="))
+    lines[at] = f"SCALE={value}"
+    Path(file).write_text("\n".join(lines))
+    return at + 1
+
+
+def test_a_scale_that_cannot_be_read_is_said_where_it_matters(wings, command):
+    line = spoilt("odd.tps", "face3.png")
+    what = f"SCALE in line {line} is '1 px = 0.0048 mm', which is not a number above 0"
+    assert len(pliant.load_dataset("odd.tps", images="photos")) == 14
+    said = command("check", "odd.tps", "--images", "photos", "--json", code=3)
+    found = [one for one in json.loads(said.out)["suspects"] if one["check"] == "scale"]
+    assert [(Path(one["sample"]).name, one["reason"]) for one in found] == [("face3.png", f"{what}.")]
+    assert (
+        command("check", "odd.tps", "--images", "photos", "--skip", "scale,turned,duplicate,blank").err == ""
+    )
+    said = command("morphometrics", "odd.tps", "-o", "shapes").err
+    assert f"odd.tps: {what}: correct it.\n" in said
+    assert "No scale: 1 specimen of 14" in said
+    words = ("convert", "odd.tps", "odd.csv", "--images", "photos")
+    assert f"face3.png: {what}: correct it.\n" in command(*words).err
+    again = (*words, "--overwrite", "--scale")
+    assert command(*again, "0.1").err.startswith("13 images, such as face0.png, have a scale of their own")
+    assert f"odd.tps: {what}: correct it." in command(*again, "odd.tps", code=1).err
+
+
+def test_a_scale_in_a_table_that_cannot_be_read(wings):
+    pliant.write_annotations("wings.csv", wings)
+    text = Path("wings.csv").read_text().replace(",0.003,", ",wide,").replace(",0.0031,", ",NA,")
+    Path("wings.csv").write_text(text)
+    first, second, *_ = pliant.read_annotations("wings.csv")
+    assert first.unread_scale == "the scale in line 2 is 'wide', which is not a number above 0"
+    assert (first.spacing, second.spacing, second.unread_scale) == (None, None, "")
+
+
+def test_several_scales_that_cannot_be_read_are_one_sentence(wings):
+    Path("odd.tps").write_text(Path("wings.tps").read_text().replace("SCALE=", "SCALE=about "))
+    notes = read_specimens("odd.tps").notes
+    assert (
+        sum("which is not a number above 0: correct it. There are 13 more like it." in one for one in notes)
+        == 1
+    )

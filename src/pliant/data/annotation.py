@@ -55,6 +55,8 @@ class Annotation(Concise):
         The name that the file gives the object, and its remark about it.
     score : float or None
         How sure whoever placed the landmarks was, such as the confidence of a fit; 1 is certain.
+    unread_scale : str
+        A sentence, without its full stop, if the file has something for the length of a pixel that is none.
 
     Examples
     --------
@@ -79,6 +81,7 @@ class Annotation(Concise):
     identity: str = ""
     comment: str = ""
     score: float | None = None
+    unread_scale: str = ""
 
 
 @dataclass(frozen=True)

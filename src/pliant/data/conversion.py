@@ -51,7 +51,7 @@ class Plan:
     problems : tuple of str
         A sentence for each object that cannot be converted.
     notes : tuple of str
-        Sentences about the length of a pixel: where it is unknown, or was given for nothing.
+        Sentences about the length of a pixel: where it is unknown or unreadable, or was given for nothing.
 
     Examples
     --------
@@ -176,8 +176,13 @@ def plan_conversion(
         raise ValueError(f"{source}: nothing could be converted. {why}")
     targets = _targets(read, output, module.EXTENSIONS[0]) if to_folder else {output: read}
     _refuse(targets, source, samples, overwrite)
-    if to_format.partition(":")[0] == tps.NAME and all(one.annotation.spacing is None for one in read):
+    notes += _about_unread(read)
+    without = [one for one in read if one.annotation.spacing is None]
+    if to_format.partition(":")[0] == tps.NAME and len(without) == len(read):
         notes.append("No object has a scale, so there is no SCALE: scale=NUMBER says how long a pixel is.")
+    elif scale is not None and 0 < len(without) < len(read):
+        which = f"{counted(len(without), 'object')} of {len(read):,}, such as {without[0].annotation.image}"
+        notes.append(f"No scale: {which}, which scale={scale} does not name.")
     return Plan(source, to_format, targets, tuple(problems), tuple(notes))
 
 
@@ -301,6 +306,15 @@ def _with_scale(one: Converted, lengths: float | Mapping[str, float] | None) -> 
         except (ValueError, OSError):
             spacing = None
     return replace(one, annotation=replace(annotation, spacing=spacing))
+
+
+def _about_unread(read: Sequence[Converted]) -> list[str]:
+    """A sentence if a file has something for a scale that is none, and is thus left out."""
+    unread = [one for one in read if one.annotation.spacing is None and one.annotation.unread_scale]
+    if not unread:
+        return []
+    others = f" There are {len(unread) - 1:,} more like it." if len(unread) > 1 else ""
+    return [f"{unread[0].sample.name}: {unread[0].annotation.unread_scale}: correct it.{others}"]
 
 
 def _without_strays(
@@ -452,7 +466,8 @@ def _written(target: Path, some: Sequence[Converted], to_format: str) -> tuple[l
     pairs = list(zip(some, back, strict=True))
     losses = [loss for one, other in pairs for loss in _lost(one.annotation, other)]
     return [
-        replace(one, annotation=replace(one.annotation, points=other.points)) for one, other in pairs
+        replace(one, annotation=replace(one.annotation, points=other.points, spacing=other.spacing))
+        for one, other in pairs
     ], losses
 
 

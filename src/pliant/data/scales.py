@@ -83,6 +83,9 @@ def _of_tps(path: Path) -> dict[str, float]:
         specimens = tps.read_specimens(path)
     except OSError:
         raise ValueError(f"scale={path}: this file cannot be read.") from None
+    unread = next((one for one in specimens if one.image and one.unread_scale), None)
+    if unread is not None:
+        raise ValueError(f"{path}: {unread.unread_scale}: correct it.")
     found = {one.image: one.spacing for one in specimens if one.image and one.spacing is not None}
     if not found:
         raise ValueError(f"scale={path}: no specimen in this file has both IMAGE= and SCALE=.")

@@ -62,9 +62,14 @@ def write_rows(path: Path, rows: Iterable[Sequence[str]], head: str = "") -> Non
         csv.writer(file, lineterminator="\n").writerows(rows)
 
 
+def is_missing(text: str) -> bool:
+    """Whether a field says that there is nothing in it."""
+    return text.strip().lower() in _MISSING
+
+
 def number(text: str, path: Path, line: int) -> float:
     """The number in a field, nan if it is missing."""
-    if text.lower() in _MISSING:
+    if is_missing(text):
         return math.nan
     try:
         value = float(text)

@@ -38,6 +38,7 @@ class _One:
     landmark_names: tuple[str, ...] = ()
     curves: tuple[int, ...] = ()
     confidence: float = np.nan
+    unread_scale: str = ""
 
 
 def read_specimens(
@@ -97,7 +98,7 @@ def read_specimens(
         notes += said
     if not found:
         raise ValueError(" ".join([f"{', '.join(map(str, sources))}: no specimen has landmarks.", *notes]))
-    return _scaled(_joined(found, notes), scale, unit)
+    return _measured(found, notes, scale, unit)
 
 
 def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, unit: str = "") -> Specimens:
@@ -127,7 +128,7 @@ def specimens_of(dataset: Dataset, *, scale: float | Path | str | None = None, u
     found, notes = _of_dataset(dataset)
     if not found:
         raise ValueError(f"{dataset.source}: no specimen has landmarks.")
-    return _scaled(_joined(found, notes), scale, unit)
+    return _measured(found, notes, scale, unit)
 
 
 def _is_fits(source: Source) -> bool:
@@ -160,7 +161,18 @@ def _of_tps(path: Path, folder: Source | None) -> list[_One]:
                 scale, unit = _millimetres(image_of(one.image, path, folder)), MILLIMETRES
             except ValueError:
                 scale = None
-        found.append(_One(one.image, one.points, one.identity, scale or np.nan, unit, curves=one.curves))
+        unread = f"{path}: {one.unread_scale}" if one.unread_scale else ""
+        found.append(
+            _One(
+                one.image,
+                one.points,
+                one.identity,
+                scale or np.nan,
+                unit,
+                curves=one.curves,
+                unread_scale=unread,
+            )
+        )
     return found
 
 
@@ -185,6 +197,7 @@ def _of_dataset(dataset: Dataset) -> tuple[list[_One], list[str]]:
                 unit,
                 names,
                 annotation.curves,
+                unread_scale=f"{sample.name}: {annotation.unread_scale}" if annotation.unread_scale else "",
             )
         )
     notes = [f"Left out: {counted(without)} without landmarks."] if without else []
@@ -265,6 +278,19 @@ def _millimetres(image: Source) -> float | None:
         return image_spacing(image) if is_file(image) else None
     except (ValueError, OSError):
         return None
+
+
+def _measured(
+    found: Sequence[_One], notes: Sequence[str], scale: float | Path | str | None, unit: str
+) -> Specimens:
+    """The specimens with their scales, and a sentence if some of these could not be read."""
+    specimens = _scaled(_joined(found, notes), scale, unit)
+    lacking = np.isnan(specimens.scales)
+    unread = [one.unread_scale for one, none in zip(found, lacking, strict=True) if none and one.unread_scale]
+    if not unread:
+        return specimens
+    others = f" There are {len(unread) - 1:,} more like it." if len(unread) > 1 else ""
+    return replace(specimens, notes=(*specimens.notes, f"{unread[0]}: correct it.{others}"))
 
 
 def _joined(found: Sequence[_One], notes: Sequence[str]) -> Specimens:

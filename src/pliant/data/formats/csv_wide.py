@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pliant.data.annotation import Annotation, Convention, ImageSizes
-from pliant.data.formats.tps import pixel_length
+from pliant.data.formats.tps import pixel_length, unread_length
 from pliant.data.landmark_names import shared_names
 from pliant.data.tables import (
     coordinate_titles,
@@ -80,8 +80,18 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
         size = sizes(row[image]) if convention.needs_size else None
         points = convention.to_ours(landmarks_in(row, columns, path, line), size)
         of_group = row[group] if group is not None else ""
-        spacing = pixel_length(row[scale]) if scale is not None else None
-        annotations.append(Annotation(row[image], points, names, size=size, group=of_group, spacing=spacing))
+        length = row[scale] if scale is not None else ""
+        annotations.append(
+            Annotation(
+                row[image],
+                points,
+                names,
+                size=size,
+                group=of_group,
+                spacing=pixel_length(length),
+                unread_scale=unread_length(length, f"the scale in line {line}"),
+            )
+        )
     if not annotations:
         raise ValueError(f"{path}: this table has no rows.")
     return annotations

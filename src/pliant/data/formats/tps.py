@@ -25,7 +25,7 @@ import numpy as np
 from pliant.arrays import Float64, Floats
 from pliant.data.annotation import Annotation, Convention, ImageSizes
 from pliant.data.documents import whole_number
-from pliant.data.tables import about_commas
+from pliant.data.tables import about_commas, is_missing
 
 NAME = "tps"
 EXTENSIONS = (".tps",)
@@ -59,7 +59,8 @@ def recognises(path: Path, head: bytes) -> bool:
 class Specimen:
     """A specimen as the file has it: `points (v, 2)` with y upwards in pixels, those of curves last.
 
-    `curves` has the number of points of each curve, and `line` is where the specimen begins.
+    `curves` has the number of points of each curve, and `line` is where the specimen begins. `unread_scale` is that
+    of an annotation.
     """
 
     line: int
@@ -69,6 +70,7 @@ class Specimen:
     identity: str = ""
     comment: str = ""
     spacing: float | None = None
+    unread_scale: str = ""
 
 
 def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotation]:
@@ -96,6 +98,7 @@ def read(path: Path, convention: Convention, sizes: ImageSizes) -> list[Annotati
                 curves=one.curves,
                 identity=one.identity,
                 comment=one.comment,
+                unread_scale=one.unread_scale,
             )
         )
     return annotations
@@ -109,14 +112,16 @@ def read_specimens(path: Path) -> list[Specimen]:
     points: list[tuple[float, float]] = []
     curves: list[int] = []
     known: dict[str, str] = {}
+    scale_at = 0
 
     def finish() -> None:
         if points:
-            image, identity, comment = (known.get(key, "") for key in ("IMAGE", "ID", "COMMENT"))
-            spacing = pixel_length(known.get("SCALE", ""))
-            specimens.append(
-                Specimen(start, np.array(points), tuple(curves), image, identity, comment, spacing)
+            image, identity, comment, scale = (
+                known.get(key, "") for key in ("IMAGE", "ID", "COMMENT", "SCALE")
             )
+            unread = unread_length(scale, f"SCALE in line {scale_at}")
+            known_of = (tuple(curves), image, identity, comment, pixel_length(scale), unread)
+            specimens.append(Specimen(start, np.array(points), *known_of))
 
     while at < len(lines):
         text = lines[at].strip()
@@ -144,6 +149,7 @@ def read_specimens(path: Path) -> list[Specimen]:
                     curves.append(len(found))
         else:
             known[key] = value
+            scale_at = at if key == "SCALE" else scale_at
     finish()
     if not specimens:
         raise ValueError(f"{path}: there are no landmarks in this file.")
@@ -192,6 +198,13 @@ def pixel_length(value: str) -> float | None:
     except ValueError:
         return None
     return length if 0 < length < np.inf else None
+
+
+def unread_length(value: str, name: str) -> str:
+    """What to say, up to the full stop, of a value that should be the length of a pixel and is none."""
+    if is_missing(value) or pixel_length(value) is not None:
+        return ""
+    return f"{name} is '{value[:60]}', which is not a number above 0"
 
 
 def _count(path: Path, line: int, value: str) -> int:

@@ -79,11 +79,14 @@ def _about_sizes(stated: Size, found: Size) -> str:
 
 
 def _scales(known: Mapping[int, Annotation], points: Float64, named: Sequence[str]) -> Iterator[Suspect]:
-    """Scales far from the usual, and samples without one among others that have one.
+    """Scales that cannot be read or are far from the usual, and samples without one among others that have one.
 
     Images of another magnification have another scale, but their objects do not have another size.
     """
     scales = {number: one.spacing for number, one in known.items() if one.spacing is not None}
+    unread = {number: one.unread_scale for number, one in known.items() if one.unread_scale}
+    for number, what in unread.items():
+        yield Suspect(number, named[number], "scale", f"{what}.", 1.0, kind="unreadable scale")
     if len(scales) < _FEWEST_SCALES:
         return
     usual = float(np.median(list(scales.values())))
@@ -103,6 +106,6 @@ def _scales(known: Mapping[int, Annotation], points: Float64, named: Sequence[st
             severity = min(off, object_off) / _MOST_OFF
             yield Suspect(number, named[number], "scale", reason, severity, kind="scale of the file")
     if 2 * len(scales) > len(known):
-        for number in known.keys() - scales.keys():
+        for number in known.keys() - scales.keys() - unread.keys():
             reason = f"the file gives no scale here, but it does for {len(scales)} of {len(known)} samples."
             yield Suspect(number, named[number], "scale", reason, 1.0, kind="no scale")
