@@ -117,7 +117,7 @@ def test_a_file_of_scales_of_other_images(wings, command):
     Path("others.tps").write_text(Path("wings.tps").read_text().replace("IMAGE=face", "IMAGE=fly"))
     sentence = "this file names none of the 14 images: it has fly0.png, for example, and not face0.png."
     for words in (("morphometrics", "bare.csv", "-o", "shapes"), ("convert", "bare.csv", "bare.tps")):
-        assert f"--scale others.tps: {sentence}" in command(*words, "--scale", "others.tps").err
+        assert f"--scale others.tps: {sentence}" in command(*words, "--scale", "others.tps", code=3).err
     with pytest.raises(ValueError, match="nothing.tps: this file cannot be read"):
         read_specimens("bare.csv", scale="nothing.tps")
 
@@ -224,3 +224,29 @@ def test_several_scales_that_cannot_be_read_are_one_sentence(wings):
         sum("which is not a number above 0: correct it. There are 13 more like it." in one for one in notes)
         == 1
     )
+
+
+@pytest.mark.parametrize("more", [(), ("--json",), ("--quiet",)])
+def test_one_scale_that_is_missing_needs_attention_if_scales_were_asked_for(wings, command, more):
+    spoilt("gap.tps", "face3.png", "")
+    words = ("morphometrics", "gap.tps", "-o", "shapes", "--overwrite", *more)
+    command(*words)
+    command(*words, "--unit", "mm", code=3)
+    command(*words, "--unit", "mm", "--scale", "0.1")
+    words = ("convert", "gap.tps", "gap.csv", "--images", "photos", "--overwrite", *more)
+    command(*words)
+    command(*words, "--scale", "0.1")
+    Path("one.csv").write_text("image,scale\nface2.png,0.5\n")
+    said = command(*words, "--scale", "one.csv", code=3)
+    assert "No scale: 1 object of 14, such as photos/face3.png, which --scale one.csv does not name." in (
+        said.out + said.err
+    )
+    command(*words, "--scale", "one.csv", "--dry-run", code=3)
+    Path("one.csv").write_text("image,scale\nface3.png,0.5\n")
+    command(*words, "--scale", "one.csv")
+
+
+def test_a_format_that_holds_no_scale_needs_attention_if_one_was_asked_for(wings, command):
+    words = ("convert", "wings.tps", "points", "--to", "pts", "--images", "photos", "--overwrite")
+    assert "the length of a pixel" in command(*words).err
+    assert "the length of a pixel" in command(*words, "--scale", "0.1", code=3).err

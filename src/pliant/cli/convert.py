@@ -87,7 +87,8 @@ def convert(
 
     The output is read again and compared with the input. The command reports
     what the format cannot hold. If a file cannot be converted, the others
-    still are: the file is listed, and the exit code is 3.
+    still are: the file is listed, and the exit code is 3. So it is if you
+    give --scale, and objects are written without a scale.
     """
     from pliant.data import conversion
 
@@ -135,7 +136,8 @@ def convert(
         say(f"{verb} {objects} with {landmarks} to {plan.format}: {where}")
         if preview is not None and not dry_run:
             say(f"wrote {preview}")
-    if problems:
+    unscaled = bool(scale) and any(one.annotation.spacing is None for one in done.objects)
+    if problems or unscaled:
         raise typer.Exit(INCOMPLETE)
 
 

@@ -6,6 +6,6 @@ ERROR = 1
 USAGE = 2
 """The command line was not understood."""
 INCOMPLETE = 3
-"""Finished, but not everything was good: images that could not be fitted, samples that do not pass a check."""
+"""Finished, but not everything is good: images without a fit, samples that fail a check, scales not known."""
 INTERRUPTED = 130
 """Ctrl-C; what was finished is in place."""

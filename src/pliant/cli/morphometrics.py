@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pliant.cli.exits import INCOMPLETE
 from pliant.cli.options import AsJson, From, Images, Quiet, Seed, SettingsFile, Verbose, say_settings, told
 from pliant.terminal import console, counted, say
 
@@ -116,6 +117,9 @@ def morphometrics(
     their names tell individuals, sides and replicates apart (--names), a
     Procrustes analysis of variance shows how much of the variation is
     measurement error.
+
+    If you give --scale or --unit, and the scale of an image is still not
+    known, sizes are in pixels and the exit code is 3.
     """
     from pliant.morphometrics import measure, write_study
 
@@ -146,12 +150,15 @@ def morphometrics(
         notes.append("Points of curves are used as fixed landmarks: --sliders curves lets them slide.")
     if as_json:
         say(json.dumps(_facts(study, files, notes), indent=2))
-        return
-    for note in notes:
-        say(note, colour="yellow", error=True)
-    if not quiet:
+    else:
+        for note in notes:
+            say(note, colour="yellow", error=True)
+    if not (quiet or as_json):
         _print(study, slide.value)
         say(f"wrote {', '.join(file.name for file in files)} to {output}")
+    if (scale or unit) and not study.specimens.scaled:
+        # Sizes are in pixels, which is not what was asked for.
+        raise typer.Exit(INCOMPLETE)
 
 
 def _specimens(sources: list[str], replicates: list[str], names: str, read: dict[str, Any]) -> Any:
