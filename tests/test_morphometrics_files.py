@@ -238,6 +238,16 @@ class TestFits:
         flags = {row["specimen"]: row["flag"] for row in rows_of(tmp_path / "out" / "coordinates.csv")}
         assert flags == {"wing0": "", "wing1": "", "wing2": "low confidence", "wing3": "", "wing5": ""}
 
+    def test_fits_among_landmarks_placed_by_hand_are_a_warning(self, fits, wings, tmp_path, command):
+        mixed = "Fits are mixed with landmarks that were placed by hand"
+        words = ("-o", tmp_path / "out", "--overwrite")
+        for sources in ((wings, fits), (fits / "fits.parquet", wings)):
+            said = command("morphometrics", *sources, *words).err
+            assert said.count(mixed) == 1
+            assert "compare the two with --replicates FITS" in said
+        for sources in ((wings, "--replicates", fits), (fits, fits), (wings, wings)):
+            assert mixed not in command("morphometrics", *sources, *words).err
+
 
 class TestReplicates:
     def test_sets_are_matched_by_name(self, tmp_path, wings):

@@ -25,6 +25,11 @@ from pliant.trust.confidence import require_confidence
 LITTLE = 0.5
 """Fits with a confidence below this are flagged."""
 
+_MIXED = (
+    "Fits are mixed with landmarks that were placed by hand: fits vary less, because a model draws uncertain "
+    "landmarks towards the usual shape. Give one kind alone, or compare the two with replicates=FITS."
+)
+
 
 @dataclass(frozen=True, eq=False)
 class _One:
@@ -86,9 +91,11 @@ def read_specimens(
     if least_confidence is not None:
         require_confidence("least_confidence", least_confidence)
     found: list[_One] = []
-    notes: list[str] = []
-    for source in map(as_source, sources):
-        if _is_fits(source):
+    places = [as_source(source) for source in sources]
+    fitted = [_is_fits(source) for source in places]
+    notes = [_MIXED] if any(fitted) and not all(fitted) else []
+    for source, fits in zip(places, fitted, strict=True):
+        if fits:
             some, said = _of_fits(source, least_confidence)
         elif isinstance(source, Path) and _is_tps(source, format):
             some, said = _of_tps(source, images), []
