@@ -120,3 +120,49 @@ def test_a_studio_needs_landmarks_or_the_folder_alone(wings, command):
         "--images nowhere: there is no such folder."
         in command("studio", "wings.tps", "--images", "nowhere", code=1).err
     )
+
+
+@pytest.mark.parametrize("file", ["wings.tps", "wings.json"])
+def test_names_in_another_case(wings, command, file):
+    text = Path(file).read_text()
+    Path(f"loud_{file}").write_text(re.sub(r"face(\d+).png", r"FACE\1.png", text))
+    said = "the names differ in upper and lower case"
+    shown = command("check", f"loud_{file}", "--images", "photos", code=3).out
+    assert (
+        f"the image FACE0.png is not in photos or next to this file, but there is face0.png: {said}." in shown
+    )
+    assert re.search(f"There are (face.*, ){{4}}face.* and 7 more: {said}. Rename", shown)
+    assert "--images FOLDER" not in shown
+    assert f"the image {wings[0].replace('face', 'FACE')} is not in photos or next to this file." in shown
+    shutil.copy(f"loud_{file}", "photos")
+    shown = command("check", f"photos/loud_{file}", code=3).out
+    # Two images are not there at all, so that another folder may help.
+    assert "in photos: give the folder of the images with --images FOLDER. There are face0.png" in shown
+    Path("one.csv").write_text("image,x0,y0,x1,y1\nphotos/Face0.PNG,1,2,3,4\n")
+    assert f"There is face0.png: {said}. Rename" in command("train", "one.csv", code=1).err
+
+
+def test_a_name_in_another_case_when_the_size_of_its_image_is_needed(wings, command):
+    Path("loud.tps").write_text(Path("wings.tps").read_text().replace("face", "Face"))
+    said = command("convert", "loud.tps", "a.csv", "--images", "photos", code=1).err
+    assert said.endswith("but there is face0.png: the names differ in upper and lower case.\n")
+
+
+def test_a_folder_is_listed_once(wings, monkeypatch):
+    listed = []
+    monkeypatch.setattr("os.listdir", lambda folder: listed.append(Path(folder)) or ["face3.PNG"])
+    dataset = pliant.load_dataset("wings.tps", images="photos")
+    assert dataset[3].name
+    assert len(listed) <= 4  # two folders, for sizes and for images
+    assert len(set(listed)) == 2
+
+
+def test_a_folder_of_dots(wings, command, monkeypatch):
+    for steps, name in (("..", "the folder above this one"), ("../..", "'../..'")):
+        inner = Path("a/b") if steps == "../.." else Path("a")
+        inner.mkdir(parents=True, exist_ok=True)
+        with monkeypatch.context() as inside:
+            inside.chdir(inner)
+            said = command("check", f"{steps}/wings.json", code=3).out
+        assert f"is not in {name}.\n" in said
+        assert f"were looked for in {name}: give the folder of the images" in said

@@ -8,6 +8,7 @@ from pathlib import Path
 from pliant.data import images
 from pliant.data.dataset import Dataset
 from pliant.data.formats import PLAIN_TEXT, endings_beside_images
+from pliant.data.image_lookup import named
 from pliant.data.missing_images import about_missing, without_missing
 
 
@@ -35,7 +36,7 @@ def advice(dataset: Dataset) -> str:
     if pictures and apart:
         return _about_both(pictures, apart)
     if apart:
-        return f"the images of {apart[0].parent} were not found: give their folder with images=FOLDER."
+        return f"the images of {named(apart[0].parent)} were not found: give their folder with images=FOLDER."
     return _about_images(pictures)
 
 
@@ -46,8 +47,8 @@ def _about_both(pictures: list[Path], landmarks: list[Path]) -> str:
     if together is not None:
         folder = by_stem[together.stem].parent
         return (
-            f"the images of {together.parent} are in {folder}: give only the landmarks, and the folder of "
-            f"their images: {together.parent} images={folder}."
+            f"the images of {named(together.parent)} are in {named(folder)}: give only the landmarks, and the "
+            f"folder of their images: {together.parent} images={folder}."
         )
     return (
         f"a landmark file must have the same name as its image: {landmarks[0].name} belongs to no image, and "
@@ -77,4 +78,4 @@ def unknown_files(folder: Path) -> str:
     ((ending, count),) = found.most_common(1)
     files = "1 file" if count == 1 else f"{count:,} files"
     what = f"that {'ends' if count == 1 else 'end'} in {ending}" if ending else "without an ending"
-    return f"{folder} has {files} {what}, but no landmark file that pliant knows; "
+    return f"{named(folder)} has {files} {what}, but no landmark file that pliant knows; "

@@ -36,7 +36,7 @@ from pliant.data.formats import (
     find_format,
     formats,
 )
-from pliant.data.image_lookup import find_image, not_found
+from pliant.data.image_lookup import Listing, find_image, in_other_case, names_in, not_found
 from pliant.data.landmark_files import annotations_in
 from pliant.data.missing_images import absent
 from pliant.data.sources import local_matches
@@ -277,14 +277,19 @@ def _picture(landmarks: Source, folder: Source | None) -> Source | Callable[[], 
     return with_ending(landmarks, ".jpg")
 
 
-def _found(name: str, landmarks: Source, folder: Source | None) -> Source | Callable[[], Image]:
+def _found(
+    name: str, landmarks: Source, folder: Source | None, listing: Listing = names_in
+) -> Source | Callable[[], Image]:
     """The image that a landmark file means; if it is not there, what says so when it is asked for."""
     try:
         image = find_image(name, landmarks, folder)
     except ValueError as error:
-        return partial(absent, str(error), name, landmarks, folder)
+        return partial(absent, str(error), name, landmarks, folder, "")
+    if image:
+        return image
+    there = in_other_case(name, landmarks, folder, listing)
     # What to do about it is said once for all images that are missing (`about_missing`).
-    return image or partial(absent, f"{not_found(name, landmarks, folder)}.", name, landmarks, folder)
+    return partial(absent, f"{not_found(name, landmarks, folder, there)}.", name, landmarks, folder, there)
 
 
 def _file(source: Source, folder: Source | None, format: str, named: bool = True) -> list[Sample]:
@@ -323,7 +328,7 @@ def _rows(rows: Sequence[dict[str, str]], source: Source, format: str, named: bo
 
 def _annotated(annotations: Sequence[Annotation], source: Source, folder: Source | None) -> list[Sample]:
     """The samples of an annotation file; an image that is not there is reported when it is asked for."""
-    found = cache(partial(_found, landmarks=source, folder=folder))
+    found = cache(partial(_found, landmarks=source, folder=folder, listing=cache(names_in)))
     samples: list[Sample] = []
     seen: Counter[str] = Counter()
     for annotation in annotations:

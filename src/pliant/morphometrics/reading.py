@@ -14,7 +14,7 @@ from pliant.arrays import Float64
 from pliant.data.addresses import Source, as_source, is_file, is_folder, join
 from pliant.data.dataset import Dataset, Sample
 from pliant.data.formats import tps
-from pliant.data.image_lookup import image_of
+from pliant.data.image_lookup import find_image
 from pliant.data.images import ImageError, image_size, image_spacing
 from pliant.data.loading import load_dataset
 from pliant.data.scales import about_given, given_scale, scale_of
@@ -165,9 +165,10 @@ def _of_tps(path: Path, folder: Source | None) -> list[_One]:
         scale, unit = one.spacing, UNNAMED
         if scale is None and one.image:
             try:
-                scale, unit = _millimetres(image_of(one.image, path, folder)), MILLIMETRES
+                image = find_image(one.image, path, folder)
             except ValueError:
-                scale = None
+                image = None
+            scale, unit = None if image is None else _millimetres(image), MILLIMETRES
         unread = f"{path}: {one.unread_scale}" if one.unread_scale else ""
         found.append(
             _One(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pliant.data.addresses import is_address
 from pliant.data.formats import PLAIN_TEXT, endings_beside_images, find_format, format_of, formats
-from pliant.data.image_lookup import image_of
+from pliant.data.image_lookup import find_image
 from pliant.data.images import EXTENSIONS
 from pliant.data.loading import is_about_many, is_result, object_name
 from pliant.data.manifest import ENDINGS, listed_file, read_manifest
@@ -294,7 +294,7 @@ def _annotated(
 def _found(name: str, path: Path, folder: Path) -> str:
     """Where an image is that an annotation file names, from the folder of images; as named if it is nowhere."""
     try:
-        image = Path(str(image_of(name, path, folder)))
+        image = find_image(name, path, folder)
     except ValueError:
-        return name or path.stem
-    return os.path.relpath(image, folder).replace(os.sep, "/")
+        image = None
+    return name or path.stem if image is None else os.path.relpath(image, folder).replace(os.sep, "/")
