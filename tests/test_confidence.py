@@ -56,6 +56,24 @@ def fits(calibrated, dataset):
     return pliant.fit(calibrated, images + images, near + far, jobs=1), truths + truths
 
 
+def test_progress_ends_with_the_images_that_are_fitted(model, dataset, monkeypatch):
+    steps = []
+
+    class Recorded(calibration.Progress):
+        def start(self, description, total, done=0, failed=0):
+            steps.append([description, total, 0])
+
+            def advance(failed=False):
+                steps[-1][-1] += 1
+
+            return advance
+
+    monkeypatch.setattr(calibration, "Progress", Recorded)
+    calibrate(model, dataset, images=120, progress=False)
+    # All samples are held out in turn, and there are no 120.
+    assert steps == [["learning confidence", 24, 24]]
+
+
 class TestMismatch:
     @pytest.mark.parametrize("sampling", [1.0, 0.3])
     @pytest.mark.parametrize("device", ["cpu", "reference"])

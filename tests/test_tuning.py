@@ -203,6 +203,19 @@ class TestSearch:
         assert [one["change"] for one in known["tried"]] == ["at first"]
         assert all(getattr(best, name) == value for name, value in given.items())
 
+    @pytest.mark.parametrize("landmarks", [2, 3, 15, 68])
+    def test_no_more_modes_are_tried_than_a_model_of_so_many_landmarks_has(self, landmarks):
+        axis = next(axis for axis in AXES if axis.setting == "shape_modes")
+        settings = settled(Training(size=160), 200)
+        asked = settings.shape_modes[-1]
+        shapes = np.random.default_rng(0).normal(size=(200, landmarks, 2))
+        used = pliant.shape.train_shape_model(shapes, 100, asked).modes if landmarks > 2 else 0
+        tried = {values["shape_modes"][-1]: said for said, values in axis.changes(settings, 200, landmarks)}
+        for modes, said in tried.items():
+            assert said == f"{modes} modes of shape at the finest level"
+            assert pliant.shape.train_shape_model(shapes, 100, modes).modes == modes != used
+        assert len(tried) == {2: 0, 3: 0, 15: 1, 68: 2}[landmarks]
+
     def test_a_prior_that_was_given_is_not_searched(self):
         prior = next(axis for axis in AXES if axis.setting == "noise_per_pixels")
         assert prior.open_in(Training())

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pliant.settings import PER_LEVEL, Modes, Training
+from pliant.shape import SIMILARITY
 
 FINEST = "finest level"
 
@@ -24,10 +25,13 @@ Change = dict[str, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """A setting, and `changes` of it in words and as values, from the settings so far and the number of samples."""
+    """A setting, and `changes` of it in words and as values.
+
+    They follow from the settings so far and the numbers of samples and landmarks.
+    """
 
     setting: str
-    changes: Callable[[Training, int], Iterator[tuple[str, Change]]]
+    changes: Callable[[Training, int, int], Iterator[tuple[str, Change]]]
 
     def open_in(self, settings: Training) -> bool:
         """Whether these settings leave it to a search."""
@@ -37,7 +41,7 @@ class Axis:
         return bool(getattr(settings, self.setting) == getattr(Training(), self.setting))
 
 
-def _pyramids(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _pyramids(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     """Other levels; what has a value for each of them follows."""
     per_level = [name for name in PER_LEVEL if len(getattr(settings, name)) > 1]
     for scales in SCALES:
@@ -45,22 +49,24 @@ def _pyramids(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
         yield f"levels at {names}", {**dict.fromkeys(per_level, ()), "scales": scales}
 
 
-def _features(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _features(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     *coarse, finest = settings.per_level(settings.features)
     for name in FEATURES:
         if name != finest:
             yield f"{name} at the {FINEST}", {"features": (*coarse, name)}
 
 
-def _shape_modes(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _shape_modes(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     *coarse, finest = settings.per_level(settings.shape_modes)
+    # No shape has more: a model that is asked for 55 modes of 15 landmarks has 26.
+    there = 2 * landmarks - SIMILARITY
     for factor in (0.5, 1.5):
-        modes = min(round(factor * _count(finest)), MOST_SHAPE, samples - 1)
-        if modes not in (0, finest):
+        modes = min(round(factor * _count(finest)), MOST_SHAPE, samples - 1, there)
+        if modes not in (0, min(_count(finest), there)):
             yield f"{modes} modes of shape at the {FINEST}", {"shape_modes": (*coarse, modes)}
 
 
-def _appearance_modes(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _appearance_modes(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     values = settings.per_level(settings.appearance_modes)
     for factor in (0.5, 1.5):
         # Half of the samples, at most: the others must say what noise is.
@@ -70,20 +76,20 @@ def _appearance_modes(settings: Training, samples: int) -> Iterator[tuple[str, C
             yield f"{factor:g} times the modes of appearance", {"appearance_modes": modes}
 
 
-def _prior(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _prior(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     for factor, word in ((0.25, "weaker"), (4.0, "stronger")):
         yield f"a {word} prior", {"noise_per_pixels": factor * settings.noise_per_pixels}
 
 
-def _algorithms(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _algorithms(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     yield from ((f"algorithm {name}", {"algorithm": name}) for name in ALGORITHMS)
 
 
-def _iterations(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _iterations(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     yield "twice the iterations", {"iterations": tuple(2 * count for count in settings.iterations)}
 
 
-def _sizes(settings: Training, samples: int) -> Iterator[tuple[str, Change]]:
+def _sizes(settings: Training, samples: int, landmarks: int) -> Iterator[tuple[str, Change]]:
     yield from ((f"size {size:g} pixels", {"size": size}) for size in SIZES)
 
 

@@ -97,7 +97,7 @@ def search(
     """
     dataset = evenly(dataset, _MOST_SEEN)
     folds = _folds(dataset, settings, jobs or cores())
-    everything = tuple(range(len(NOISES)))
+    everything, landmarks = tuple(range(len(NOISES))), len(dataset[0].points())
     best = settled(settings, len(dataset))
     with Progress(progress) as bar:
         advance = bar.start("trying settings", TRIED + len(_CURVE))
@@ -107,7 +107,7 @@ def search(
         for axis in AXES:
             if not axis.open_in(settings):
                 continue
-            for change, values in list(axis.changes(best, len(folds[0].rest))):
+            for change, values in list(axis.changes(best, len(folds[0].rest), landmarks)):
                 advance()
                 other = settled(best.changed(**values), len(dataset))
                 those = _errors(folds, other, _GLANCE)
