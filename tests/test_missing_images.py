@@ -102,6 +102,17 @@ def test_a_folder_that_is_not_there(wings, command):
     assert "this is a file" in command("check", "wings.json", "--images", "wings.tps", code=1).err
 
 
+def test_a_folder_that_has_none_of_the_images(wings, command):
+    """They lie beside the file, so that another folder was meant, such as one of processed images."""
+    Path("others").mkdir()
+    shutil.copy("wings.tps", "photos")
+    for words in (("check",), ("train", "--dry-run")):
+        said = command(*words, "photos/wings.tps", "--images", "others", code=1).err
+        assert "--images others: none of the images is in this folder; photos/" in said
+    for given in ("photos", Path("photos").resolve()):
+        assert len(pliant.load_dataset("photos/wings.tps", images=given)) == 14
+
+
 def test_landmark_files_without_images_in_a_folder_that_was_given(wings, command):
     Path("landmarks").mkdir()
     for sample in pliant.load_dataset("wings.json", images="photos"):

@@ -161,11 +161,11 @@ class TestEveryPlace:
         assert read_head(table) == {"run": 1}
         assert [row["confidence"] for row in rows_of(table, ["confidence"])] == [0.9, 0.1, 0.5]
         assert outcome_of(table).images == 2
-        assert flagged_in(table, 0.4) == [(0.1, "b.png", 0)]
+        assert [(row["confidence"], row["image"]) for row in flagged_in(table, 0.4)] == [(0.1, "b.png")]
         write_csv(join(place, "fits.csv"), table, 2)
         write_flagged(join(place, "flagged.csv"), table, 0.4)
         assert len(read(join(place, "fits.csv")).splitlines()) == 4
-        assert read(join(place, "flagged.csv")).splitlines()[1] == b"b.png,0,0.1000"
+        assert read(join(place, "flagged.csv")).splitlines()[1] == b"b.png,0,0.1000,converged,"
         for source in (place, table, str(place)):
             assert read_fits(source)["points"].shape == (3, 2, 2)
 

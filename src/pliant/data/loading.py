@@ -102,8 +102,26 @@ def load_dataset(
     for source in sources:
         every += [source] if isinstance(source, (str, Path)) else source
     samples = [sample for source in every for sample in _samples_of(source, images, format)]
+    if images is not None:
+        _require_used(as_source(images), samples)
     # Names, not paths: they end up in model files, which are passed on.
     return Dataset(tuple(samples), ", ".join(short_name(source) for source in every))
+
+
+def _require_used(folder: Source, samples: Sequence[Sample]) -> None:
+    """Refuse a folder of images that has none of those that were found: others would be used without a word."""
+    found = [one.image_source for one in samples if isinstance(one.image_source, (Path, str))]
+    if found and not any(_is_in(image, folder) for image in found):
+        raise ValueError(
+            f"images={folder}: none of the images is in this folder; {found[0]} was found without it. Give the folder "
+            "that has the images, or leave it out."
+        )
+
+
+def _is_in(image: Source, folder: Source) -> bool:
+    if isinstance(image, Path) and isinstance(folder, Path):
+        return image.is_relative_to(folder) or real_path(image).is_relative_to(real_path(folder))
+    return str(image).startswith(str(folder))
 
 
 def as_dataset(given: Dataset | Source | Iterable[Sample]) -> Dataset:
