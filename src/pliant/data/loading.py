@@ -113,8 +113,8 @@ def _require_used(folder: Source, samples: Sequence[Sample]) -> None:
     found = [one.image_source for one in samples if isinstance(one.image_source, (Path, str))]
     if found and not any(_is_in(image, folder) for image in found):
         raise ValueError(
-            f"images={folder}: none of the images is in this folder; {found[0]} was found without it. Give the folder "
-            "that has the images, or leave it out."
+            f"images={folder}: none of the images is in this folder; {found[0]} was found without it. Give the "
+            "folder that has the images, or leave it out."
         )
 
 
