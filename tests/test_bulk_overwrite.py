@@ -161,7 +161,7 @@ class TestOverwriting:
         run(replace(task, flag_below=1.0, csv=True), trusted, middle, resume=True)
         listed = (task.output / "flagged.csv").read_text().splitlines()
         assert len(listed) == COUNT + 1
-        confidences = [float(line.rsplit(",", 1)[1]) for line in listed[1:]]
+        confidences = [float(line.split(",")[2]) for line in listed[1:]]
         assert confidences == sorted(confidences)
         run(replace(task, flag_below=0.0), trusted, middle, overwrite=True)
         assert len((task.output / "flagged.csv").read_text().splitlines()) == 1
