@@ -360,8 +360,9 @@ class TestPlots:
             assert len(figure.axes) == panels
             figure.savefig(tmp_path / "fit.png")
         assert "outside the image" in plot_fit(outside, sample.image()).axes[0].get_title().replace("\n", " ")
-        assert good.plot(sample.image()).axes[0].get_title() == ""  # It ended well, and the model knows no more.
-        assert good.plot(sample).axes[0].get_title() == f"{sample.name}\n{good.status}"
+        # It ended well, and there is no confidence: nothing is to be said of it.
+        assert good.plot(sample.image()).axes[0].get_title() == ""
+        assert good.plot(sample).axes[0].get_title() == sample.name
 
     @pytest.mark.parametrize("shape", [(40, 60), (40, 60, 3), (3, 2000)])
     def test_overlay_is_the_image(self, shape, tmp_path):
