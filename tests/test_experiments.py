@@ -33,7 +33,6 @@ from pliant.experiments.run import Data, name_trials
 from pliant.experiments.settings import Settings, read_file, settings_of
 from pliant.experiments.trial import PAPER, PAPER_FITTING, Sets, Trial, trial_from
 from pliant.experts import linear_training
-from pliant.experts.network_learning import NoPyTorch
 from pliant.fitting.algorithm import catalogue
 from pliant.progress import Progress
 from pliant.settings import DEFAULT_ALGORITHM, Stopping, Training, presets
@@ -194,22 +193,6 @@ class TestPlans:
         }
         # Folds of an object are counted together.
         assert len({trial.label for trial in trials}) == 3 * 3 * 3
-
-    def test_with_a_network_the_defaults_are_tried_twice_and_the_papers_models_stay_without(
-        self, monkeypatch
-    ):
-        given = defaults.Settings(**SETS, training=PAPER.changed(experts="network"))
-        monkeypatch.setattr(defaults, "training_device", lambda: None)
-        with pytest.raises(NoPyTorch):
-            defaults.plan(given)
-        monkeypatch.setattr(defaults, "training_device", lambda: "cpu")
-        ways = [(label, training) for label, *_, training in defaults.ways(given)]
-        assert [training for _, training in ways[:2]] == [PAPER, PAPER]
-        assert ways[2:] == [
-            ("defaults", defaults.DEFAULT),
-            ("defaults with a network", defaults.DEFAULT.changed(experts="network")),
-        ]
-        assert len(defaults.plan(given)) == 4 * 3 * 2
 
     @pytest.mark.parametrize("name", EXPERIMENTS)
     def test_quick_is_smaller(self, name):

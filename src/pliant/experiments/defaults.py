@@ -12,8 +12,7 @@ from pliant.experiments.findings import Findings, Study
 from pliant.experiments.objects import group_of
 from pliant.experiments.settings import Settings as Shared
 from pliant.experiments.settings import sized
-from pliant.experiments.trial import PAPER, Trial
-from pliant.experts.network_learning import NoPyTorch, training_device
+from pliant.experiments.trial import Trial
 from pliant.settings import DEFAULT_ALGORITHM, Fitting, Training
 
 TITLE = "The paper's settings and the defaults"
@@ -27,11 +26,7 @@ What it learns besides serves to find objects and to trust fits, and starts are 
 
 @dataclass(frozen=True)
 class Settings(Shared):
-    """Each test set is fitted by a model of all sets to train on. Each of the `objects` is cross-validated.
-
-    With `experts = "network"` in the settings, the defaults are also tried with a network in place of the linear
-    expert. The paper's models have no expert.
-    """
+    """Each test set is fitted by a model of all sets to train on. Each of the `objects` is cross-validated."""
 
     algorithms: tuple[str, ...] = ("ssd-asy-gn-sch", "po-asy-gn")
     noises: tuple[float, ...] = sized((0.05, 0.1, 0.15), (0.05, 0.15))
@@ -40,8 +35,6 @@ class Settings(Shared):
 
 
 def plan(settings: Settings) -> list[Trial]:
-    if settings.training.experts == "network" and training_device() is None:
-        raise NoPyTorch
     return [
         settings.trial(
             f"{place}: {label}", name, fitting, training=training, noise=noise, group=place, **which
@@ -55,14 +48,11 @@ def plan(settings: Settings) -> list[Trial]:
 
 def ways(settings: Settings) -> list[tuple[str, str, Fitting, Training]]:
     """The paper's settings with each algorithm, and the defaults: label, algorithm, fitting and training."""
-    plain = settings.training.changed(experts=PAPER.experts)
-    papers = [(f"paper's settings, {name}", name, settings.fitting, plain) for name in settings.algorithms]
-    fitting = Fitting(tries=1, seed=settings.fitting.seed)
-    ours = [("defaults", DEFAULT_ALGORITHM, fitting, DEFAULT)]
-    if settings.training.experts == "network":
-        taught = DEFAULT.changed(experts="network")
-        ours.append(("defaults with a network", DEFAULT_ALGORITHM, fitting, taught))
-    return [*papers, *ours]
+    papers = [
+        (f"paper's settings, {name}", name, settings.fitting, settings.training)
+        for name in settings.algorithms
+    ]
+    return [*papers, ("defaults", DEFAULT_ALGORITHM, Fitting(tries=1, seed=settings.fitting.seed), DEFAULT)]
 
 
 def _places(settings: Settings) -> Iterator[tuple[str, dict[str, Any]]]:
