@@ -9,7 +9,7 @@ import pytest
 import pliant
 from pliant import batch
 from pliant.bulk import Task, files, run
-from pliant.devices import DeviceFailed, find_device
+from pliant.devices import DeviceFailed, find_device, is_breakdown, is_out_of_memory
 from pliant.fitting.fitter import Fitter, make_fitter
 from pliant.fitting.looking import Uploads
 from pliant.synthetic import write_faces
@@ -109,6 +109,44 @@ class TestWithPyTorch:
             assert len(uploads.of(images[3:])[0]) == 1
             assert len(uploads.of(images)[0]) == 4
         assert uploads.of(images[:3])[0] is not some
+
+    def test_lack_of_memory_is_no_breakdown(self):
+        torch = self.torch()
+        for error in (
+            torch.cuda.OutOfMemoryError("CUDA out of memory."),
+            RuntimeError("CUDA error: out of memory"),
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+            RuntimeError("Triton Error [CUDA]: out of memory"),
+        ):
+            assert is_out_of_memory(error)
+            assert not is_breakdown(error)
+
+    def test_a_device_that_does_not_answer_broke_down(self, monkeypatch):
+        torch = self.torch()
+        assert is_breakdown(RuntimeError("CUDA error: device-side assert triggered"))
+        odd = RuntimeError("Triton Error [CUDA]: device-side assert triggered")
+        assert not is_breakdown(odd)
+        assert not is_breakdown(ValueError("CUDA error"))
+
+        def broken():
+            raise odd
+
+        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+        monkeypatch.setattr(torch.cuda, "synchronize", broken)
+        assert is_breakdown(odd)
+        assert not is_breakdown(ValueError("this image is to blame"))
+
+    def test_threads_take_short_turns_while_a_device_fits(self, model, dataset):
+        self.torch()
+        before, turns = sys.getswitchinterval(), []
+        fitter = make_fitter(model, device="torch", iterations=1)
+        fits = batch.fit_all(
+            fitter,
+            [(one, one.points()) for one in dataset[:2]],
+            then=lambda number, fit, image: turns.append(sys.getswitchinterval()),
+        )
+        assert len(list(fits)) == 2
+        assert max(turns) < before == sys.getswitchinterval()
 
     def test_a_device_that_fails_loses_no_finished_fit(self, model, tmp_path, monkeypatch):
         """The run ends, nothing is blamed on images, and it goes on with the CPU."""

@@ -15,7 +15,11 @@ from pliant.data.images import ImageError, image_size, read_image
 from pliant.data.manifest import read_boxes
 from pliant.data.sources import find_images
 from pliant.data.video import read_video
-from pliant.files import IrregularFile, open_plain, real_path, replaced, require_plain
+from pliant.files import IrregularFile, open_plain, read_plain, real_path, replaced, require_plain
+
+
+def read_all(path, most=1000):
+    return read_plain(path, most)
 
 
 @pytest.fixture
@@ -84,7 +88,8 @@ def test_a_pipe_among_the_images_fails_alone(pipe, dataset, model):
 
 
 @pytest.mark.parametrize(
-    "read", [read_image, image_size, read_annotations, pliant.load, read_boxes, open_plain, require_plain]
+    "read",
+    [read_image, image_size, read_annotations, pliant.load, read_boxes, open_plain, read_all, require_plain],
 )
 def test_folders_and_sockets_are_named(tmp_path, read):
     (tmp_path / "folder.csv").mkdir()
@@ -113,6 +118,38 @@ def test_errors_of_readers_keep_their_kind(pipe, circle, tmp_path):
     with pytest.raises(FileNotFoundError):
         open_plain(tmp_path / "nothing")
     require_plain(tmp_path / "nothing")
+
+
+def test_files_are_read_whole_or_not_at_all(tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(bytes(range(200)))
+    assert read_all(tmp_path / "a", 200) == bytes(range(200))
+    assert read_all(tmp_path / "a", 199) is None
+    read = os.read
+    # A disk on a network may give less than it was asked for.
+    monkeypatch.setattr(os, "read", lambda handle, size: read(handle, min(size, 70)))
+    assert read_all(tmp_path / "a") == bytes(range(200))
+    # What was cut off meanwhile does not come.
+    monkeypatch.setattr(os, "read", lambda handle, size: read(handle, size) if size == 200 else b"")
+    found = os.fstat
+    monkeypatch.setattr(os, "fstat", lambda handle: Longer(found(handle)))
+    assert read_all(tmp_path / "a") == b""
+
+
+class Longer:
+    """What is known of a file that had ten bytes more a moment ago."""
+
+    def __init__(self, found):
+        self.st_mode, self.st_size = found.st_mode, found.st_size + 10
+
+
+def test_handles_are_closed(tmp_path, pipe):
+    (tmp_path / "a").write_bytes(b"x")
+    before = len(os.listdir("/proc/self/fd"))
+    read_all(tmp_path / "a")
+    read_all(tmp_path / "a", 0)
+    with pytest.raises(IrregularFile):
+        read_all(pipe("p"))
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_links_that_go_round_among_others_are_left_alone(circle, tmp_path, face_folders):

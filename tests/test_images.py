@@ -3,6 +3,7 @@
 import struct
 import warnings
 import zlib
+from io import BytesIO
 
 import cv2
 import numpy as np
@@ -17,6 +18,7 @@ from pliant.appearance.tones import LUMA, as_bytes, as_grey, as_grey_bytes, in_r
 from pliant.data.dataset import dataset_from_arrays
 from pliant.data.formats import write_landmarks
 from pliant.data.images import ImageError, as_image, image_size, read_image
+from pliant.data.jpeg import plain_head
 from pliant.data.validation import validate
 from pliant.plots import paint_overlay
 from pliant.starts.detectors import haar_face
@@ -106,6 +108,10 @@ class TestRange:
             assert_allclose(as_image(floats), expected if image is faint else floats, atol=1e-5)
             cv2.imwrite(str(tmp_path / "a.png"), image[:, :, ::-1])
             assert_allclose(read_image(tmp_path / "a.png"), expected, atol=1e-6)
+        # A few pixels are enough to see that an image is not, and none of its own grid.
+        spotted = np.full((300, 300), 128, dtype=np.uint8)
+        spotted.flat[5::200], spotted.flat[105::200] = 0, 255
+        assert as_image(spotted).dtype == np.uint8
         # One pixel of a marker does not hide it.
         faint[0, 0] = 0
         assert as_image(faint).dtype == np.float32
@@ -220,13 +226,20 @@ class TestJpeg:
         {"quality": 75, "restart_marker_rows": 1},
     )
 
+    UPRIGHT = PIL.Exif()
+    UPRIGHT[0x0112] = 1
+    SILENT = b"\xff\xe1\x00\x08Exif\0\0"
+    """A part with EXIF that says nothing."""
+
     @pytest.mark.parametrize("way", WAYS)
     @pytest.mark.parametrize("mode", ["L", "RGB", "CMYK"])
     @pytest.mark.parametrize("shape", [(1, 1), (50, 37), (64, 96)])
-    def test_pixels_are_those_of_pillow(self, tmp_path, rng, mode, way, shape, monkeypatch):
+    @pytest.mark.parametrize("exif", [None, UPRIGHT])
+    def test_pixels_are_those_of_pillow(self, tmp_path, rng, mode, way, shape, exif, monkeypatch):
         monkeypatch.setattr("pliant.data.images.legible", lambda image: image)  # One pixel has no contrast.
         noise = PIL.fromarray(rng.integers(0, 256, (5, 4, 3), dtype=np.uint8))
-        noise.resize(shape[::-1], PIL.Resampling.BICUBIC).convert(mode).save(tmp_path / "a.jpg", **way)
+        noise = noise.resize(shape[::-1], PIL.Resampling.BICUBIC).convert(mode)
+        noise.save(tmp_path / "a.jpg", **way, **({} if exif is None else {"exif": exif}))
         with PIL.open(tmp_path / "a.jpg") as file:
             expected = np.asarray(file if mode != "CMYK" else file.convert("RGB"))
         image = read_image(tmp_path / "a.jpg")
@@ -237,8 +250,43 @@ class TestJpeg:
     @pytest.mark.parametrize("mode", ["L", "RGB"])
     def test_pillow_reads_no_more_than_the_head(self, tmp_path, monkeypatch, mode):
         PIL.new(mode, (6, 4)).save(tmp_path / "a.jpg")
+        PIL.new(mode, (6, 4)).save(tmp_path / "b.jpg", exif=self.UPRIGHT)
         monkeypatch.setattr("PIL.ImageFile.ImageFile.load", None)
+        assert read_image(tmp_path / "b.jpg").shape[:2] == (4, 6)
+        monkeypatch.setattr("pliant.data.images.PIL.open", None)
         assert read_image(tmp_path / "a.jpg").shape[:2] == (4, 6)
+        with pytest.raises(ImageError):
+            read_image(tmp_path / "b.jpg")
+
+    @staticmethod
+    def encoded(mode="RGB", **way):
+        file = BytesIO()
+        PIL.new(mode, (6, 4)).save(file, "JPEG", **way)
+        return file.getvalue()
+
+    @pytest.mark.parametrize("way", [*WAYS, {"comment": "by hand"}, {"icc_profile": b"colours"}])
+    def test_most_heads_are_plain(self, way):
+        assert plain_head(self.encoded(**way)) == (4, 6, 3)
+        assert plain_head(self.encoded("L", **way)) == (4, 6, 1)
+
+    def test_heads_that_want_a_closer_look_are_not_plain(self):
+        plain = self.encoded()
+        scan, frame = plain.index(b"\xff\xda"), plain.index(b"\xff\xc0")
+        for other in (
+            self.encoded("CMYK"),
+            self.encoded(exif=self.UPRIGHT),
+            plain[:scan] + self.SILENT + plain[scan:],
+            plain[:frame] + b"\xff" + plain[frame:],
+            plain[:frame] + b"\xff\xc9" + plain[frame + 2 :],
+            plain[: frame + 4] + b"\x0c" + plain[frame + 5 :],
+            plain[: frame + 5] + b"\0\0" + plain[frame + 7 :],
+            plain[: frame + 5] + b"\xff\xff\xff\xff" + plain[frame + 9 :],
+            b"\xff\xd8" + plain[scan:],
+            b"\xff\xd8\xff\xe0\0\0" + plain[2:],
+            b"\x89PNG" + plain[4:],
+        ):
+            assert plain_head(other) is None
+        assert all(plain_head(plain[:end]) is None for end in range(scan + 2))
 
     def test_a_cut_file_is_damaged_wherever_it_ends(self, tmp_path, rng):
         PIL.fromarray(rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)).save(tmp_path / "a.jpg")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pliant import threads
-from pliant.threads import _blas, cores, one_blas_thread
+from pliant.threads import _blas, cores, one_blas_thread, short_turns
 
 
 def blas_threads() -> list[int]:
@@ -50,6 +50,24 @@ def test_whoever_leaves_last_gives_the_threads_back():
     assert blas_threads() == [1] * len(before)
     other.__exit__(None, None, None)
     assert blas_threads() == before
+
+
+def test_turns_are_short_inside_and_as_before_once_all_have_left():
+    before = sys.getswitchinterval()
+    one, other = short_turns(), short_turns()
+    one.__enter__()
+    assert sys.getswitchinterval() == pytest.approx(0.0005, rel=0.02)
+    other.__enter__()
+    one.__exit__(None, None, None)
+    assert sys.getswitchinterval() == pytest.approx(0.0005, rel=0.02)
+    other.__exit__(None, None, None)
+    assert sys.getswitchinterval() == before
+    sys.setswitchinterval(0.0001)
+    try:
+        with short_turns():
+            assert sys.getswitchinterval() == pytest.approx(0.0001, rel=0.02)
+    finally:
+        sys.setswitchinterval(before)
 
 
 _FORKING = """

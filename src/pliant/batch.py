@@ -38,12 +38,12 @@ from pliant.settings import Fitting
 from pliant.starts.choice import Chain, find_chain
 from pliant.starts.known import known_landmarks
 from pliant.terminal import shortened
-from pliant.threads import one_blas_thread
+from pliant.threads import one_blas_thread, short_turns
 
 BLOCK = 8
 """Most images that are fitted together: so many share what is read of the model."""
 
-_BLOCK_ON_DEVICE = 1024
+_BLOCK_ON_DEVICE = 2048
 """The same on a device: to start what it does takes the host as long for one image as for a thousand."""
 
 _UNDER_WAY = 3
@@ -297,7 +297,7 @@ def _fit_on_device(
 ) -> Iterator[Any]:
     """The same on a device: threads read images ahead of it, and it goes on while results are made."""
     under_way = min(_UNDER_WAY, fitter.jobs)
-    with _pool(fitter.jobs) as readers, _pool(under_way) as fitters:
+    with short_turns(), _pool(fitter.jobs) as readers, _pool(under_way) as fitters:
 
         def one(some: Sequence[Begun]) -> list[Any]:
             return _fit_block(fitter, some, 1, then, readers.map)

@@ -44,15 +44,33 @@ def find_device(name: str) -> Any:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether a device had no room for what it was asked to do."""
+    """Whether a device had no room for what it was asked to do; not all of its libraries say so in the same way."""
     import torch
 
-    return isinstance(error, torch.cuda.OutOfMemoryError)
+    if isinstance(error, torch.cuda.OutOfMemoryError):
+        return True
+    return isinstance(error, RuntimeError) and any(
+        words in str(error) for words in ("out of memory", "_ALLOC_FAILED")
+    )
 
 
 def is_breakdown(error: BaseException) -> bool:
     """Whether an error is the device's own, after which nothing works on it any more."""
-    return isinstance(error, RuntimeError) and "CUDA error" in str(error)
+    if not isinstance(error, RuntimeError) or is_out_of_memory(error):
+        return False
+    return "CUDA error" in str(error) or not _answers()
+
+
+def _answers() -> bool:
+    """Whether the GPU still does what it is asked, if there is one: a broken one fails every time."""
+    import torch
+
+    try:
+        if torch.cuda.is_initialized():
+            torch.cuda.synchronize()
+    except RuntimeError:
+        return False
+    return True
 
 
 def release_memory() -> None:

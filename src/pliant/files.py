@@ -18,6 +18,8 @@ _KINDS = {
     stat.S_IFBLK: "a device",
 }
 
+_FOR_READING = os.O_RDONLY | sum(getattr(os, flag, 0) for flag in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+
 
 class IrregularFile(OSError):
     """A folder, pipe, socket or device where a plain file is needed; the message is a sentence that names it."""
@@ -25,22 +27,49 @@ class IrregularFile(OSError):
 
 def open_plain(path: Path) -> BufferedReader:
     """A plain file to read bytes from; whatever else has that name is refused, and never waited for."""
+    handle, _ = _opened(path)
+    try:
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def read_plain(path: Path, most: int) -> bytes | None:
+    """All bytes of such a file, or None if it has more than `most`.
+
+    A file object would ask the system three times as often, and each time other threads take the interpreter away.
+    """
+    handle, size = _opened(path)
+    try:
+        if size > most:
+            return None
+        content = os.read(handle, size)
+        while len(content) < size and (more := os.read(handle, size - len(content))):
+            content += more
+        return content
+    finally:
+        os.close(handle)
+
+
+def _opened(path: Path) -> tuple[int, int]:
+    """The handle of a plain file, and how many bytes it has."""
     if not hasattr(os, "O_NONBLOCK"):  # Windows, where pipes have no names in folders.
         require_plain(path)
-        return open(path, "rb")
     try:
         # To open a pipe would wait for its other end. What was opened is looked at, not what has its name by then.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        handle = os.open(path, _FOR_READING)
     except OSError:
         # A socket cannot be opened at all.
         require_plain(path)
         raise
     try:
-        _require_plain(path, os.fstat(handle).st_mode)
-        return os.fdopen(handle, "rb")
+        found = os.fstat(handle)
+        _require_plain(path, found.st_mode)
     except BaseException:
         os.close(handle)
         raise
+    return handle, found.st_size
 
 
 def require_plain(path: Path) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
@@ -20,22 +21,55 @@ def cores() -> int:
 def one_blas_thread() -> Iterator[None]:
     """NumPy's products run on one thread in here, in all of the process: the other threads have images to fit.
 
-    It may be entered again before it is left; the last one out gives the threads back. OpenBLAS may not listen to
-    a thread other than the first: then products have the threads that they had.
+    OpenBLAS may not listen to a thread other than the first: then products have the threads that they had.
     """
+    with _until_all_have_left(
+        _with_one_thread,
+        lambda: _blas().limit(limits=1, user_api="blas"),
+        lambda limit: limit.restore_original_limits(),
+    ):
+        yield
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Threads take shorter turns with the interpreter in here, in all of the process.
+
+    The one that drives a device gives it away with every call, and would wait each time for a whole turn of one
+    that makes results.
+    """
+    with _until_all_have_left(_in_short_turns, _shorten_turns, sys.setswitchinterval):
+        yield
+
+
+def _shorten_turns() -> float:
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(min(usual, _TURN))
+    return usual
+
+
+@contextmanager
+def _until_all_have_left(
+    inside: list[Any], begin: Callable[[], Any], end: Callable[[Any], object]
+) -> Iterator[None]:
+    """Something that the first who enters begins, and the last one out ends; `inside` has what `begin` returned."""
     with _lock:
-        _inside.append(_blas().limit(limits=1, user_api="blas") if not _inside else _inside[0])
+        inside.append(inside[0] if inside else begin())
     try:
         yield
     finally:
         with _lock:
-            limit = _inside.pop()
-            if not _inside:
-                limit.restore_original_limits()
+            begun = inside.pop()
+            if not inside:
+                end(begun)
 
 
 _lock = Lock()
-_inside: list[Any] = []
+_with_one_thread: list[Any] = []
+_in_short_turns: list[Any] = []
+
+_TURN = 0.0005
+"""Seconds that a thread may keep the interpreter while others wait; Python's own are ten times as many."""
 
 
 @cache

@@ -13,9 +13,9 @@ from PIL import Image as PIL
 
 from pliant.appearance.tones import in_range, legible, stretched
 from pliant.arrays import Image
-from pliant.data import dicom
+from pliant.data import dicom, jpeg
 from pliant.data.addresses import Source, as_source, fetched, opened
-from pliant.files import IrregularFile
+from pliant.files import IrregularFile, read_plain
 
 EXTENSIONS = (
     ".jpg",
@@ -31,6 +31,9 @@ EXTENSIONS = (
     ".jp2",
     ".dcm",
 )
+
+_MOST_AT_ONCE = 2**26
+"""Bytes of a file that are read at once."""
 
 
 class ImageError(ValueError):
@@ -80,6 +83,9 @@ def read_image(path: Source) -> Image:
 
     """
     with _decoding(path, "the image is damaged or incomplete"), _content(as_source(path)) as content:
+        plain = _plain_jpeg(content)
+        if plain is not None:
+            return legible(plain)
         if dicom.is_dicom(content):
             return legible(dicom.read_pixels(content))
         with PIL.open(content) as file:
@@ -180,12 +186,16 @@ def _decoding(path: Source, failure: str) -> Iterator[None]:
 
 @contextmanager
 def _content(source: Source) -> Iterator[BinaryIO]:
-    """A file; at an address, all of its bytes at once: decoders would ask for them in many small pieces."""
-    if isinstance(source, str):
-        yield BytesIO(fetched(source))
-    else:
-        with opened(source) as file:
-            yield file
+    """All bytes of a file at once: decoders would ask for them in many small pieces.
+
+    Large files on this machine are left to them. Of a stack of many images, they read the first.
+    """
+    encoded = fetched(source) if isinstance(source, str) else read_plain(source, _MOST_AT_ONCE)
+    if encoded is not None:
+        yield BytesIO(encoded)
+        return
+    with opened(source) as file:
+        yield file
 
 
 def _orientation(file: PIL.Image) -> int:
@@ -223,22 +233,21 @@ def _pixels(image: PIL.Image, name: str) -> Image:
     return np.asarray(image)
 
 
-def _jpeg(file: PIL.Image, content: BinaryIO) -> Image | None:
-    """What Pillow would decode, by the same library within OpenCV, where threads wait less for each other.
+def _plain_jpeg(content: BinaryIO) -> Image | None:
+    """The image in a file that was read, if it is a JPEG about which there is nothing to be asked."""
+    if not isinstance(content, BytesIO):
+        return None
+    encoded = content.getvalue()
+    head = jpeg.plain_head(encoded)
+    return None if head is None else jpeg.decoded_as(encoded, head)
 
-    Pillow keeps the interpreter to itself while it copies pixels: a third of the time that an image takes. None if
-    this image is neither grey nor RGB, or damaged: Pillow says how.
-    """
+
+def _jpeg(file: PIL.Image, content: BinaryIO) -> Image | None:
+    """What Pillow would decode, faster; None if this image is neither grey nor RGB, or damaged."""
     if file.format != "JPEG" or file.mode not in ("L", "RGB"):
         return None
-    import cv2
-
-    kind = cv2.IMREAD_GRAYSCALE if file.mode == "L" else getattr(cv2, "IMREAD_COLOR_RGB", None)
-    if kind is None:  # OpenCV before 4.11
-        return None
-    encoded = np.frombuffer(_all_of(content), dtype=np.uint8)
-    decoded = cv2.imdecode(encoded, kind | cv2.IMREAD_IGNORE_ORIENTATION)
-    return decoded if decoded is not None and decoded.shape[:2] == (file.height, file.width) else None
+    head = jpeg.Head(file.height, file.width, len(file.mode))
+    return jpeg.decoded_as(_all_of(content), head)
 
 
 def _all_of(content: BinaryIO) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -31,20 +32,25 @@ def about(points: Float64, count: int) -> list[Float64]:
     """
     if count == 1:
         return [points]
+    return [points, *_moved(points, _moves(count - 1))]
+
+
+@cache
+def _moves(count: int) -> Float64:
+    """So many moves `(count, 4)`: shares of the size along x and y, a logarithm of the size, and an angle."""
     crossed = [sign * axis for axis in _AXES for sign in (1, -1)]
-    further = max(0, count - 1 - len(crossed))
+    further = max(0, count - len(crossed))
     drawn = np.random.default_rng(0).normal(size=((further + 1) // 2, 4)) @ _AXES
-    moves = [*crossed, *(sign * move for move in drawn for sign in (1, -1))]
-    return [points, *(_moved(points, move) for move in moves[: count - 1])]
+    return np.array([*crossed, *(sign * move for move in drawn for sign in (1, -1))][:count])
 
 
-def _moved(points: Float64, move: Float64) -> Float64:
-    """Points `(v, 2)` moved by shares of their size along x and y, by a logarithm of the size and by an angle."""
-    along_x, along_y, growth, turn = move
-    centre = points.mean(axis=0)
-    cosine, sine = np.exp(growth) * np.cos(turn), np.exp(growth) * np.sin(turn)
-    turned = (points - centre) @ np.array([[cosine, sine], [-sine, cosine]])
-    return np.asarray(turned + centre + float(shape_size(points)) * np.array([along_x, along_y]))
+def _moved(points: Float64, moves: Float64) -> Float64:
+    """Points `(v, 2)` after each of k moves, `(k, v, 2)`."""
+    centre, growth, turn = points.mean(axis=0), np.exp(moves[:, 2]), moves[:, 3]
+    cosine, sine = growth * np.cos(turn), growth * np.sin(turn)
+    turns = np.stack([cosine, sine, -sine, cosine], axis=-1).reshape(-1, 2, 2)
+    shifts = float(shape_size(points)) * moves[:, None, :2]
+    return np.asarray((points - centre) @ turns + centre + shifts)
 
 
 def carried(number: int, levels: int) -> int:
@@ -67,7 +73,9 @@ def distinct(shapes: Sequence[Floats], most: int) -> list[int]:
     """The first `most` of shapes `(v, 2)` that do not lie on one before them, by their numbers."""
     kept: list[int] = []
     for number, shape in enumerate(shapes):
+        if len(kept) == most:
+            break
         gaps = [np.linalg.norm(shape - shapes[k], axis=-1).mean() / shape_size(shapes[k]) for k in kept]
-        if len(kept) < most and min(gaps, default=np.inf) > _APART:
+        if min(gaps, default=np.inf) > _APART:
             kept.append(number)
     return kept

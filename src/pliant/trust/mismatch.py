@@ -68,8 +68,9 @@ def relative_costs(level: Level, images: Any, shapes: Array, costs: Sequence[flo
 
 def _energies_on_device(level: Level, views: Any, shapes: Array) -> Float64:
     """The mean squares `(B,)` of the features that shapes cover, in views that lie on a device."""
-    shapes_there = on_host(shapes)
-    positions = np.asarray(level.motion.positions(shapes_there)[:, ::_EVERY], dtype=np.float32)
-    values = views.at(namespace(shapes).as_tensor(positions, device=shapes.device))
-    squares = np.asarray(on_host(values.square().mean(axis=(1, 2)).double()))
-    return np.where(np.isfinite(shapes_there).all(axis=(1, 2)), squares, np.nan)
+    xp, motion = namespace(shapes), level.motion
+    moved = xp.as_tensor(motion.matrix()[::_EVERY], device=shapes.device)
+    fixed = motion.positions(np.zeros((level.shape.landmarks, 2)))[::_EVERY]
+    positions = moved @ shapes.double() + xp.as_tensor(fixed, device=shapes.device)
+    squares = views.at(positions.float()).square().mean(axis=(1, 2)).double()
+    return np.asarray(on_host(xp.where(xp.isfinite(shapes).all(axis=2).all(axis=1), squares, xp.nan)))
