@@ -190,7 +190,7 @@ def test_an_image_that_must_not_be_read_is_not_called_damaged(images, monkeypatc
     def refuse(*some, **more):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(pliant.data.images, "opened", refuse)
+    monkeypatch.setattr(pliant.data.images, "read_plain", refuse)
     with pytest.raises(
         pliant.data.ImageError, match=r"face-0000.jpg: this image cannot be read \(Permission"
     ):

@@ -188,3 +188,55 @@ class TestWeights:
         assert_allclose(seen[1:, :, :field], 0.25 * before[1:, :, :field], atol=1e-6)
         expected = explained[1:] + 0.25 * (before[1:, :, field] - explained[1:])
         assert_allclose(seen[1:, :, field], expected, atol=1e-6)
+
+
+class TestTogether:
+    """What is done for an image, or for all of a group, is what the loops do one by one."""
+
+    @pytest.mark.parametrize("patches", [False, True])
+    @pytest.mark.parametrize("with_slopes", [False, True])
+    def test_an_image_is_warped_and_spread(self, rng, own, patches, with_slopes):
+        image, shape = numbers(rng, 9, 8, CHANNELS), rng.uniform(1, 7, (5, 2))
+        pixels = own.max() + 1
+        vertices = rng.integers(0, 5, (pixels, 1 if patches else 3)).astype(np.uint32)
+        weights, offsets = rng.dirichlet([1, 1, 1], pixels), rng.normal(size=(pixels if patches else 0, 2))
+        mean, steps = numbers(rng, VECTORS, CHANNELS, 1, LANES), numbers(rng, VECTORS, LANES, 2)
+        neighbours = rng.integers(0, pixels, (VECTORS, LANES, 2, 2)).astype(np.uint32)
+        found, expected = np.full((2, VECTORS, CHANNELS, 3 if with_slopes else 1, LANES), 7.0, np.float32)
+        values = mesh_loops.look(
+            image, shape, vertices, weights, offsets, own, mean, neighbours, steps, with_slopes, found, ALL
+        )
+        if patches:
+            assert_array_equal(values, mesh_loops.shift(image, shape, vertices, offsets, ALL))
+        else:
+            assert_array_equal(values, mesh_loops.warp(image, shape, vertices, weights, ALL))
+        mesh_loops.residuals(values, own, mean, expected, 2 if with_slopes else 0, ALL)
+        if with_slopes:
+            mesh_loops.slopes(values, neighbours, steps, expected, ALL)
+        assert_array_equal(found, expected)
+
+    def test_slopes_of_blocks(self, rng, own):
+        blocks, steps = numbers(rng, 4, VECTORS, CHANNELS, LANES), numbers(rng, VECTORS, LANES, 2)
+        neighbours = rng.integers(0, own.max() + 1, (VECTORS, LANES, 2, 2)).astype(np.uint32)
+        found = np.full((4, VECTORS, CHANNELS, 2, LANES), 7.0, np.float32)
+        mesh_loops.slopes_of_all(blocks, own, own.max() + 1, neighbours, steps, found, ALL)
+        for block, out in zip(blocks, found, strict=True):
+            expected = np.full_like(out, 7.0)
+            values = mesh_loops.gather(block, own, own.max() + 1, ALL)
+            mesh_loops.slopes(values, neighbours, steps, expected, ALL)
+            assert_array_equal(out, expected)
+
+    @pytest.mark.parametrize("same", [False, True])
+    def test_sums_of_a_group(self, rng, same):
+        one, other = numbers(rng, 2, 4, VECTORS, CHANNELS, 3, LANES)
+        shared = other[:1] if same else other
+        sums = numbers(rng, 3, VECTORS * LANES), STARTS, np.array([[1, 0, 3], [2, 3, 1]], np.int32), 8
+        grams, moments = (
+            mesh_loops.grams(one, shared, *sums),
+            mesh_loops.moments_of_all(shared, one, 2, *sums),
+        )
+        for k, (mine, gram, moment) in enumerate(zip(one, grams, moments, strict=True)):
+            its = shared[0 if same else k]
+            assert_array_equal(gram, mesh_loops.gram(mesh_loops.slope_products(mine, its), *sums))
+            assert_array_equal(moment, mesh_loops.moments(mesh_loops.value_products(its, mine, 2), *sums))
+        assert_array_equal(mesh_loops.squares_of_all(one, 1), [mesh_loops.squares(block, 1) for block in one])

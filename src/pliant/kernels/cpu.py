@@ -78,8 +78,8 @@ class CpuKernel:
 
     def residual(self, image: Float32, shape: Floats) -> Float32:
         """The block e = i - abar `(V, c, 1, LANES)`."""
-        out, mesh = self.mesh.blocks(1, 1), self.mesh
-        mesh_loops.residuals(mesh.warped(image, shape), mesh.own, self.mean, out[0], 0, mesh.channels)
+        out = self.mesh.blocks(1, 1)
+        self.mesh.look(image, shape, self.mean, out[0], slopes=False)
         if self.centred_mean is not None:
             self._weigh_down(out, None)
         return np.asarray(out[0])
@@ -93,39 +93,34 @@ class CpuKernel:
 
     def _group(self, images: Sequence[Float32], shapes: Floats, c: Floats, needs: Needs) -> System:
         mesh, batch = self.mesh, len(images)
-        everyone = range(batch)
         # Fields of what is seen of an image: its slopes along x and y, if they are needed, and then e.
         last = 2 if needs.image else 0
         seen = mesh.blocks(batch, last + 1)
-        warped = [mesh.warped(image, shape) for image, shape in zip(images, shapes, strict=True)]
-        for values, out in zip(warped, seen, strict=True):
-            mesh_loops.residuals(values, mesh.own, self.mean, out, last, mesh.channels)
-            if needs.image:
-                mesh_loops.slopes(values, mesh.neighbours, mesh.steps, out, mesh.channels)
+        warped = [
+            mesh.look(image, shape, self.mean, out, slopes=needs.image)
+            for image, shape, out in zip(images, shapes, seen, strict=True)
+        ]
         if self.centred_mean is not None:
             self._weigh_down(seen, c if needs.appearance else None)
         modelled = self._room_for_appearance(batch, needs)
         AG, Ae = self._pass(seen, c, modelled)
         # All that is computed with e = i - abar moves to r = e - A c, because A is orthonormal.
         Ar = Ae - c  # eq. 36, 41
-        ee = np.array([mesh_loops.squares(seen[b], last) for b in everyone])
+        ee = mesh_loops.squares_of_all(seen, last)
         found = {"residual_residual": ee - np.sum((Ae + Ar) * c, axis=1), "basis_residual": Ar}
         if needs.image:
             found["basis_image"] = Ai = mesh.by_parameter(AG)  # eq. 39, 44
-            found["image_image"] = np.stack([mesh.gram(seen[b], seen[b]) for b in everyone])
-            ie = np.stack([mesh.moments(seen[b], seen[b], last) for b in everyone])
-            found["image_residual"] = ie - _transposed_times(Ai, c)
+            found["image_image"] = mesh.grams(seen, seen)
+            found["image_residual"] = mesh.moments(seen, seen, last) - _transposed_times(Ai, c)
         if needs.model:
-            appearance = [mesh.gathered(values) for values in modelled] if mesh.everywhere else []
-            slopes = self._model_slopes(c, appearance, needs)
+            slopes = self._model_slopes(c, modelled, needs)
             found["basis_model"] = Aa = self._basis_model(c, needs)  # eq. 39, 44
-            ae = np.stack([mesh.moments(slopes[b], seen[b], last) for b in everyone])
-            found["model_residual"] = ae - _transposed_times(Aa, c)
+            found["model_residual"] = mesh.moments(slopes, seen, last) - _transposed_times(Aa, c)
             found["model_model"] = np.broadcast_to(self.mean_mean, (batch, *self.mean_mean.shape))
             if needs.appearance:
-                found["model_model"] = np.stack([mesh.gram(slopes[b], slopes[b]) for b in everyone])
+                found["model_model"] = mesh.grams(slopes, slopes)
             if needs.image:
-                found["image_model"] = np.stack([mesh.gram(seen[b], slopes[b]) for b in everyone])
+                found["image_model"] = mesh.grams(seen, slopes)
         system = System(**found)
         if needs.curvature is None:
             return system
@@ -137,7 +132,9 @@ class CpuKernel:
         whole_model: Sequence[Float32] = []
         if needs.model:
             known = mesh.everywhere and needs.appearance
-            whole_model = appearance if known else self._whole_appearance(c, needs)
+            whole_model = (
+                [mesh.gathered(values) for values in modelled] if known else self._whole_appearance(c, needs)
+            )
         r = aligned(seen[:, :, :, last])
         if needs.appearance:
             r -= modelled
@@ -222,14 +219,14 @@ class CpuKernel:
         out[...] = self.mean[:, :, 0]
         return out
 
-    def _model_slopes(self, c: Floats, appearance: Sequence[Float32], needs: Needs) -> Sequence[Float32]:
-        """Slopes of the model's appearance, `(V, c, 2, LANES)` each."""
+    def _model_slopes(self, c: Floats, modelled: Float32, needs: Needs) -> Float32:
+        """Slopes of the model's appearance `(b, V, c, 2, LANES)`; one set for all, if that is the mean's."""
         if not needs.appearance:
-            return [self.mean_slopes] * len(c)
+            return self.mean_slopes[None]
         if self.mesh.everywhere:
-            return [self.mesh.slopes(values) for values in appearance]
+            return self.mesh.slopes_of_all(modelled)
         moved = c.astype(np.float32) @ _made(self.slope_rows)
-        return list(self.mean_slopes + moved.reshape(len(c), *self.mean_slopes.shape))
+        return np.asarray(self.mean_slopes + moved.reshape(len(c), *self.mean_slopes.shape))
 
     def _basis_model(self, c: Floats, needs: Needs) -> Float64:
         """A'Ja `(b, m, n)`: linear in c, and no pixel is needed."""
@@ -267,7 +264,7 @@ def cpu_kernel(
         panels=pack(lambda number: mesh.spread(subspace.basis[number]), m, mesh.layout, jobs),
         mean=mesh.spread(subspace.mean),
         mean_slopes=mean_slopes,
-        mean_mean=mesh.gram(mean_slopes, mean_slopes),
+        mean_mean=mesh.grams(mean_slopes[None], mean_slopes[None])[0],
         jobs=jobs,
         centred_mean=mesh.spread(centred(subspace.mean, level.channels)) if robust else None,
     )

@@ -43,11 +43,25 @@ class DenseMesh(Mesh):
     def rows(self) -> int:
         return self.level.shape.parameters
 
+    def look(self, image: Float32, shape: Floats, mean: Float32, out: Float32, *, slopes: bool) -> Float32:
+        values = self.warped(image, shape)
+        mesh_loops.spread(values, self.own, mean, self.neighbours, self.steps, slopes, out, self.channels)
+        return values
+
     def warped(self, image: Float32, shape: Floats) -> Float32:
         places = self.matrix @ self.checked(image, shape)
         return np.asarray(mesh_loops.read(image, places, self.channels))
 
+    def grams(self, one: Float32, other: Float32) -> Float64:
+        others = np.broadcast_to(other, (len(one), *other.shape[1:]))
+        pairs = zip(one, others, strict=True)
+        return np.stack([self._between(mesh_loops.slope_products(*pair)) for pair in pairs])
+
     def moments(self, slopes: Float32, values: Float32, field: int) -> Float64:
+        given = np.broadcast_to(slopes, (len(values), *slopes.shape[1:]))
+        return np.stack([self._moments(*pair, field) for pair in zip(given, values, strict=True)])
+
+    def _moments(self, slopes: Float32, values: Float32, field: int) -> Float64:
         sums = mesh_loops.value_products(slopes, values, field).reshape(2, -1, LANES)
         return np.asarray(np.swapaxes(sums, 0, 1).reshape(-1) @ self._table, dtype=np.float64)
 

@@ -59,6 +59,12 @@ class Mesh:
         """Room for `(count, V, c, fields, LANES)`."""
         return empty(count, self.layout.vectors, self.level.channels, fields, LANES)
 
+    def look(self, image: Float32, shape: Floats, mean: Float32, out: Float32, *, slopes: bool) -> Float32:
+        """The image at all pixels that matter `(k, c)`; slopes, if wanted, and then i - abar go to a block."""
+        loops = (self.own, mean, self.neighbours, self.steps, slopes, out, self.channels)
+        corners = self.checked(image, shape)
+        return np.asarray(mesh_loops.look(image, corners, self.vertices, self.weights, self.offsets, *loops))
+
     def warped(self, image: Float32, shape: Floats) -> Float32:
         """The image at all pixels that matter `(k, c)`."""
         corners = self.checked(image, shape)
@@ -93,15 +99,28 @@ class Mesh:
         mesh_loops.slopes(table, self.neighbours, self.steps, out, self.channels)
         return out
 
-    def gram(self, one: Float32, other: Float32) -> Float64:
-        """J'J `(n, n)` of two sets of slopes, which are fields 0 and 1 of blocks."""
-        return self._between(mesh_loops.slope_products(one, other))
+    def slopes_of_all(self, blocks: Float32) -> Float32:
+        """Slopes `(b, V, c, 2, LANES)` of blocks `(b, V, c, LANES)`, which have all pixels."""
+        out, own = self.blocks(len(blocks), 2), self.layout.own
+        mesh_loops.slopes_of_all(
+            blocks, own, len(self.chosen), self.neighbours, self.steps, out, self.channels
+        )
+        return out
+
+    def grams(self, one: Float32, other: Float32) -> Float64:
+        """J'J `(b, n, n)` of sets of slopes, which are fields 0 and 1 of blocks; `other` may be one set for all."""
+        layout, S = self.layout, self.level.shape.basis
+        return self._on_shapes(
+            mesh_loops.grams(one, other, self.shares, layout.starts, layout.corners, len(S))
+        )
 
     def moments(self, slopes: Float32, values: Float32, field: int) -> Float64:
-        """J'e `(n,)` from slopes and a field of values, both blocks."""
+        """J'e `(b, n)` from slopes, which may be one set for all, and a field of values, all of them blocks."""
         layout, S = self.layout, self.level.shape.basis
-        sums = mesh_loops.value_products(slopes, values, field)
-        return np.asarray(mesh_loops.moments(sums, self.shares, layout.starts, layout.corners, len(S)) @ S)
+        sums = mesh_loops.moments_of_all(
+            slopes, values, field, self.shares, layout.starts, layout.corners, len(S)
+        )
+        return np.asarray((sums[:, None] @ S)[:, 0])
 
     def bent(self, whole: Float32, along: Float32) -> Float64:
         """Σ y W'∇²W `(n, n)` for values on the whole frame `(., c)` and y at the chosen pixels `(f, c)`."""
@@ -112,9 +131,13 @@ class Mesh:
 
     def _between(self, products: Float32) -> Float64:
         """S'G'(products)G S `(n, n)` for one 2 x 2 matrix a pixel, `(4, V · LANES)`."""
-        layout, S = self.layout, self.level.shape.basis
-        inner = mesh_loops.gram(products, self.shares, layout.starts, layout.corners, len(S))
-        return np.asarray(S.T @ inner @ S)
+        layout, size = self.layout, len(self.level.shape.basis)
+        return self._on_shapes(mesh_loops.gram(products, self.shares, layout.starts, layout.corners, size))
+
+    def _on_shapes(self, on_vertices: Float64) -> Float64:
+        """S'G'G S `(..., n, n)`."""
+        S = self.level.shape.basis
+        return np.asarray(S.T @ on_vertices @ S)
 
     def pass_with_slopes(
         self, A: Float32, seen: Float32, c: Float32, a: Float32, G: Float64, E: Float64, span: tuple[int, int]

@@ -1,5 +1,8 @@
 """The compiled loops over pixels: warping, slopes, curvature, and the small sums that a mesh leaves.
 
+A call from Python takes as long as some of these loops, and threads give each other the interpreter at every call.
+So those at the end do several for an image, or for all images of a group.
+
 Values on pixels are `(f, c)`, channels side by side. Blocks are `(V, c, k, LANES)`: vectors of pixels of one
 triangle or patch each, padded with zeros, of k fields for every channel. Sums over channels are `(k, P)`, where
 P = V · LANES.
@@ -238,4 +241,68 @@ def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, size
                 sum_y += weight[q] * y[q]
             out[2 * corners[panel, corner]] += sum_x
             out[2 * corners[panel, corner] + 1] += sum_y
+    return out
+
+
+@compiled()
+def look(
+    image: Any, shape: Any, vertices: Any, weights: Any, offsets: Any, own: Any, mean: Any, neighbours: Any,
+    steps: Any, with_slopes: Any, out: Any, channels: Any,
+) -> Any:  # fmt: skip
+    """The image `(h, w, c)` at all pixels that matter `(f, c)`; slopes, if wanted, and residuals go to a block."""
+    if len(offsets):
+        values = shift(image, shape, vertices, offsets, channels)
+    else:
+        values = warp(image, shape, vertices, weights, channels)
+    spread(values, own, mean, neighbours, steps, with_slopes, out, channels)
+    return values
+
+
+@compiled()
+def spread(
+    values: Any, own: Any, mean: Any, neighbours: Any, steps: Any, with_slopes: Any, out: Any, channels: Any
+) -> None:
+    """Values `(f, c)` as blocks: slopes, if wanted, and after them what is left without the mean."""
+    residuals(values, own, mean, out, 2 if with_slopes else 0, channels)
+    if with_slopes:
+        slopes(values, neighbours, steps, out, channels)
+
+
+@compiled()
+def slopes_of_all(
+    blocks: Any, own: Any, count: Any, neighbours: Any, steps: Any, out: Any, channels: Any
+) -> None:
+    """The slopes of blocks of one field `(b, V, c, LANES)`, as fields 0 and 1 of `out (b, V, c, k, LANES)`."""
+    for b in range(len(blocks)):
+        slopes(gather(blocks[b], own, count, channels), neighbours, steps, out[b], channels)
+
+
+@compiled()
+def squares_of_all(values: Float32, field: int) -> Float64:
+    """The sums of squares `(b,)` of a field of blocks `(b, V, c, k, LANES)`."""
+    out = np.empty(len(values))
+    for b in range(len(values)):
+        out[b] = squares(values[b], field)
+    return out
+
+
+@compiled()
+def grams(one: Any, other: Any, weights: Any, starts: Any, corners: Any, size: Any) -> Any:
+    """G'G `(b, 2v, 2v)` of slopes `(b, V, c, k, LANES)` and others, maybe one set for all."""
+    out = np.empty((len(one), size, size))
+    for b in range(len(one)):
+        products = slope_products(one[b], other[b if len(other) > 1 else 0])
+        out[b] = gram(products, weights, starts, corners, size)
+    return out
+
+
+@compiled()
+def moments_of_all(
+    slopes: Any, values: Any, field: Any, weights: Any, starts: Any, corners: Any, size: Any
+) -> Any:
+    """G'e `(b, 2v)` of slopes, maybe one set for all, and a field of `values (b, V, c, k, LANES)`."""
+    out = np.empty((len(values), size))
+    for b in range(len(values)):
+        sums = value_products(slopes[b if len(slopes) > 1 else 0], values[b], field)
+        out[b] = moments(sums, weights, starts, corners, size)
     return out
