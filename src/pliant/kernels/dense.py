@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -53,13 +54,12 @@ class DenseMesh(Mesh):
         return np.asarray(mesh_loops.read(image, places, self.channels))
 
     def grams(self, one: Float32, other: Float32) -> Float64:
-        others = np.broadcast_to(other, (len(one), *other.shape[1:]))
-        pairs = zip(one, others, strict=True)
+        pairs = zip(one, _for_each(other, len(one)), strict=True)
         return np.stack([self._between(mesh_loops.slope_products(*pair)) for pair in pairs])
 
     def moments(self, slopes: Float32, values: Float32, field: int) -> Float64:
-        given = np.broadcast_to(slopes, (len(values), *slopes.shape[1:]))
-        return np.stack([self._moments(*pair, field) for pair in zip(given, values, strict=True)])
+        pairs = zip(_for_each(slopes, len(values)), values, strict=True)
+        return np.stack([self._moments(*pair, field) for pair in pairs])
 
     def _moments(self, slopes: Float32, values: Float32, field: int) -> Float64:
         sums = mesh_loops.value_products(slopes, values, field).reshape(2, -1, LANES)
@@ -124,6 +124,11 @@ class DenseMesh(Mesh):
         first, last = (self.layout.starts[number] for number in part)
         warp = self.warp[first:last].reshape(-1, self.rows)
         G += np.swapaxes(kept.reshape(*kept.shape[:2], len(warp)) @ warp, 1, 2)
+
+
+def _for_each(sets: Float32, images: int) -> Iterator[Float32]:
+    """Slopes `(V, c, ., LANES)` of each image, which may be the same for all."""
+    return iter(sets) if len(sets) == images else repeat(sets[0], images)
 
 
 def dense_mesh(level: Level, pixels: Int32 | None) -> DenseMesh:

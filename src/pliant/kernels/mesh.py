@@ -132,7 +132,9 @@ class Mesh:
     def _between(self, products: Float32) -> Float64:
         """S'G'(products)G S `(n, n)` for one 2 x 2 matrix a pixel, `(4, V · LANES)`."""
         layout, size = self.layout, len(self.level.shape.basis)
-        return self._on_shapes(mesh_loops.gram(products, self.shares, layout.starts, layout.corners, size))
+        out = np.zeros((size, size))
+        mesh_loops.gram(products, self.shares, layout.starts, layout.corners, out)
+        return self._on_shapes(out)
 
     def _on_shapes(self, on_vertices: Float64) -> Float64:
         """S'G'G S `(..., n, n)`."""

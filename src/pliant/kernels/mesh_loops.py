@@ -196,9 +196,8 @@ def squares(values: Float32, field: int) -> float:
 
 
 @compiled(fastmath=True)
-def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
-    """G'G `(2v, 2v)` from products `(4, P)` and weights `(3, P)`, or `(1, P)` in patches, panel by panel."""
-    out = np.zeros((size, size))
+def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, out: Float64) -> None:
+    """From products `(4, P)` and weights `(3, P)`, or `(1, P)` in patches, G'G is added to `out (2v, 2v)`."""
     for panel in range(len(starts) - 1):
         first, last = starts[panel] * LANES, starts[panel + 1] * LANES
         xx, xy, yx, yy = (
@@ -223,13 +222,11 @@ def gram(products: Float32, weights: Float32, starts: Int32, corners: Int32, siz
                 out[row, column + 1] += sum_xy
                 out[row + 1, column] += sum_yx
                 out[row + 1, column + 1] += sum_yy
-    return out
 
 
 @compiled(fastmath=True)
-def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, size: int) -> Float64:
-    """G'e `(2v,)` from slopes times values `(2, P)` and weights `(3, P)`, or `(1, P)` in patches."""
-    out = np.zeros(size)
+def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, out: Float64) -> None:
+    """From slopes times values `(2, P)` and such weights, G'e is added to `out (2v,)`."""
     for panel in range(len(starts) - 1):
         first, last = starts[panel] * LANES, starts[panel + 1] * LANES
         x, y = sums[0, first:last], sums[1, first:last]
@@ -241,7 +238,6 @@ def moments(sums: Float32, weights: Float32, starts: Int32, corners: Int32, size
                 sum_y += weight[q] * y[q]
             out[2 * corners[panel, corner]] += sum_x
             out[2 * corners[panel, corner] + 1] += sum_y
-    return out
 
 
 @compiled()
@@ -289,10 +285,10 @@ def squares_of_all(values: Float32, field: int) -> Float64:
 @compiled()
 def grams(one: Any, other: Any, weights: Any, starts: Any, corners: Any, size: Any) -> Any:
     """G'G `(b, 2v, 2v)` of slopes `(b, V, c, k, LANES)` and others, maybe one set for all."""
-    out = np.empty((len(one), size, size))
+    out = np.zeros((len(one), size, size))
     for b in range(len(one)):
         products = slope_products(one[b], other[b if len(other) > 1 else 0])
-        out[b] = gram(products, weights, starts, corners, size)
+        gram(products, weights, starts, corners, out[b])
     return out
 
 
@@ -301,8 +297,8 @@ def moments_of_all(
     slopes: Any, values: Any, field: Any, weights: Any, starts: Any, corners: Any, size: Any
 ) -> Any:
     """G'e `(b, 2v)` of slopes, maybe one set for all, and a field of `values (b, V, c, k, LANES)`."""
-    out = np.empty((len(values), size))
+    out = np.zeros((len(values), size))
     for b in range(len(values)):
         sums = value_products(slopes[b if len(slopes) > 1 else 0], values[b], field)
-        out[b] = moments(sums, weights, starts, corners, size)
+        moments(sums, weights, starts, corners, out[b])
     return out
