@@ -255,7 +255,7 @@ def _equality(work: _Work) -> list[Row]:
 
 
 def _fits(fitter: Fitter, tasks: list[Any], before: int = 2) -> tuple[Any, float]:
-    """Points, and the seconds that fits took, after some that do not count: for large batches kernels are compiled."""
+    """Points, and the seconds that fits took, after some that do not count: large batches compile kernels."""
     deque(fit_all(fitter, tasks[:before]), maxlen=0)
     begin = time.perf_counter()
     points = np.array([fit.points for fit in fit_all(fitter, tasks, len(tasks))])
