@@ -20,7 +20,14 @@ from .mutations import of_bytes
 from .target import Target, refused, written
 
 KINDS = ("png", "jpeg", "tiff", "webp", "gif", "bmp", "ppm", "jpeg2000", "dicom")
-WATCHED = ("pliant.data.images", "pliant.data.dicom", "PIL", "pydicom.filereader", "pydicom.pixels")
+WATCHED = (
+    "pliant.data.images",
+    "pliant.data.jpeg",
+    "pliant.data.dicom",
+    "PIL",
+    "pydicom.filereader",
+    "pydicom.pixels",
+)
 
 
 def targets() -> list[Target]:
