@@ -235,7 +235,7 @@ class TestTogether:
 
     @pytest.mark.parametrize("same", [False, True])
     def test_sums_of_a_group(self, rng, same):
-        one, other = numbers(rng, 2, 4, VECTORS, CHANNELS, 3, LANES)
+        one, other = numbers(rng, 2, 2, VECTORS, CHANNELS, 3, LANES)
         shared = other[:1] if same else other
         sums = numbers(rng, 3, VECTORS * LANES), STARTS, np.array([[1, 0, 3], [2, 3, 1]], np.int32)
         grams = mesh_loops.grams(one, shared, *sums, 8)
