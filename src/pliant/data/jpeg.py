@@ -16,7 +16,7 @@ _FRAMES = (0xC0, 0xC1, 0xC2)
 _TABLES = (0xC4, 0xDB, 0xDD)
 
 _MOST_PIXELS = 2**24
-"""Beyond that, Pillow has a word to say about an image, and the time that it takes is nothing."""
+"""Larger images are for Pillow, which refuses the largest; what that takes is little beside their decoding."""
 
 
 class Head(NamedTuple):
